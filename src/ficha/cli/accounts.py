@@ -147,7 +147,7 @@ def erase(
 
 @app.command(name="list")
 def list_(
-    search: Annotated[str | None, typer.Option("--search", help="Only those whose id begins with this.")] = None,
+    search: Annotated[str | None, typer.Option("--search", help="Only accounts whose id begins with this.")] = None,
     limit: Limit = LIMIT,
     after: After = None,
     app: App = None,

@@ -105,7 +105,7 @@ def _overview(asked: str, app: str | None, database: str | None, *, as_json: boo
 
 
 def _longest(medians: list[float | None]) -> str | None:
-    """The longest of the medians of all steps."""
+    """The longest of the medians of all intervals."""
     known = [median for median in medians if median is not None]
     return duration(max(known)) if known else None
 
@@ -221,7 +221,7 @@ def reservations(
 
 def idempotency(
     account: Account = None,
-    key: Annotated[str | None, typer.Option("--key", help="Only this one of the account.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Only this key of the account.")] = None,
     limit: Limit = LIMIT,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ACCOUNT/KEY/SCOPE", help="Continue after this one.")

@@ -22,10 +22,8 @@ COLUMNS: Final[dict[str, Callable[[AuditView], Any]]] = {
 
 
 def audit(
-    target: Annotated[
-        str | None, typer.Option("--target", help="Only what was done to this, such as 'account ana'.")
-    ] = None,
-    actor: Annotated[str | None, typer.Option("--actor", help="Only what was done in this name.")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="Only acts on this, such as 'account ana'.")] = None,
+    actor: Annotated[str | None, typer.Option("--actor", help="Only acts in this name.")] = None,
     limit: Limit = LIMIT,
     after: After = None,
     app: App = None,

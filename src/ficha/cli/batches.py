@@ -108,7 +108,7 @@ def export(
     app: App = None,
     database: Database = None,
 ) -> None:
-    """Write every job of a batch with its result, a line each, in the order in which they were submitted."""
+    """Write every job of a batch with its result, one line each, in the order of the submit."""
     chosen = line_format(form, "" if output is None else output.name)
 
     async def work(backend: Backend, file: BinaryIO) -> None:
@@ -128,7 +128,8 @@ def export(
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that gets its name when all of it is written: what was cut short is not taken for the whole."""
+    """A file that gets its name once all of it is written, so that an export that was cut short is not mistaken for a
+    whole."""
     if path.exists():
         raise typer.BadParameter(f"{path} exists; name another file, or remove it")
     part = path.with_name(f"{path.name}.part")

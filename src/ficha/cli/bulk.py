@@ -22,7 +22,7 @@ app = typer.Typer(
 Search = Annotated[
     str, typer.Option("--search", help="Which jobs, as in `ficha jobs --search`: 'dead:yes tool:upscale since:1h'.")
 ]
-Reason = Annotated[str, typer.Option("--reason", help="Why; the audit log has it for each job.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; the audit log records it for each job.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the jobs, and what they cost together.")]
 ActId = Annotated[str, typer.Argument(metavar="ACT", help="The bulk act.")]
 COLUMNS: Final[dict[str, Callable[[BulkActView], Any]]] = {
@@ -137,7 +137,7 @@ def list_(
 
 @app.command()
 def show(bulk_id: ActId, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Show how far a bulk act came, and the first jobs that it could not be done to."""
+    """Show how far a bulk act is, and the first jobs that it could not be done to."""
 
     async def work(backend: Backend) -> BulkActView:
         return await backend.bulk_act(bulk_id)

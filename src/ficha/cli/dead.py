@@ -72,7 +72,7 @@ def list_(
 
 @app.command()
 def groups(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """List dead letters by tool and error, most of them first. In an error, … stands for numbers and ids."""
+    """List dead letters by tool and error, the largest groups first. In an error, … stands for numbers and ids."""
 
     async def work(backend: Backend) -> bool:
         found = await backend.dead_groups()

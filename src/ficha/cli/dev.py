@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CREDITS: Final = 1_000
 GRACE_S: Final = 2.0
 KEY_TTL_S: Final = 8 * 3_600.0
-"""A working day: what a key that could not be revoked lives for, at most."""
+"""A working day: how long a key lives at most, if it could not be revoked."""
 REVOKE_S: Final = 2.0
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 PORTS_TRIED: Final = 20
@@ -118,7 +118,7 @@ async def _serving(app: Ficha, settings: Settings, sock: socket.socket) -> Async
 
 
 class Access:
-    """The accounts and keys of one run, made and ended in the name of whoever runs it."""
+    """The accounts and keys of one run, made and revoked in the name of the user who runs it."""
 
     def __init__(self, app: Ficha) -> None:
         from .backend import operator
@@ -142,7 +142,7 @@ class Access:
         return token
 
     async def key(self, name: str, **of: Any) -> str:
-        """A new key of this name. Earlier ones, of a run that was killed, end now."""
+        """A new key of this name. Earlier ones, of a run that was killed, are revoked."""
         after: str | None = None
         while True:
             page = await self._app.api_keys(after=after, limit=100)

@@ -1,4 +1,4 @@
-"""`ficha doctor`: looks a deployment over, says what is wrong and what to do, and puts counters right."""
+"""`ficha doctor`: checks a deployment, says what is wrong and what to do, and corrects counters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STYLES: Final = {"critical": "bold red", "warning": "bold yellow", "unchecked": 
 
 def doctor(
     repairs: Annotated[
-        bool, typer.Option("--repair", help="Put counters of accounts right; each is audited. Money is never changed.")
+        bool, typer.Option("--repair", help="Correct counters of accounts; each is audited. Money is never changed.")
     ] = False,
     limit: Annotated[
         list[str] | None,

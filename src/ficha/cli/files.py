@@ -37,7 +37,7 @@ Owner = Annotated[
 def upload(
     path: Annotated[Path, typer.Argument(metavar="PATH", exists=True, dir_okay=False, help="The file.")],
     account: Owner = None,
-    name: Annotated[str | None, typer.Option("--name", help="What to call it.", show_default="its own name")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The file's name.", show_default="its own name")] = None,
     reservation: Annotated[
         str | None, typer.Option("--reservation", help="The quota reservation that its job uses.")
     ] = None,

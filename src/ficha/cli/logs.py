@@ -64,7 +64,7 @@ def configure(form: LogForm, level: str = "info") -> None:
 
 
 def plain_unconfigured() -> None:
-    """Spells out what is logged before, or without, `configure`: Python writes warnings to standard error then."""
+    """Makes printable what is logged before, or without, `configure`, when Python writes warnings to standard error."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_PlainFormatter())
 

@@ -147,7 +147,7 @@ def main() -> None:
         code = command()(prog_name="ficha", standalone_mode=False)
     except UsageError as error:
         code = _wrong_use(error)
-    except typer.Abort:  # A question got no answer, or no: standard input has ended, or Ctrl-C.
+    except typer.Abort:  # Not confirmed: the answer was no, standard input has ended, or Ctrl-C.
         unchanged = "nobody confirmed it, so nothing was changed; with --yes it does not ask"
         failure("INVALID_STATE", unchanged, as_json=ErrorForm.as_json)
         code = 1

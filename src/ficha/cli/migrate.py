@@ -38,7 +38,7 @@ Target = Annotated[int | None, typer.Option("--to", min=0, help="The version to 
 LockTimeout = Annotated[
     float,
     typer.Option(
-        "--lock-timeout", min=0.01, max=60, help="PostgreSQL: seconds to wait for a lock; others wait behind it."
+        "--lock-timeout", min=0.01, max=60, help="PostgreSQL: seconds to wait for a lock; others queue behind it."
     ),
 ]
 LockTries = Annotated[
@@ -172,7 +172,7 @@ def _move(migrator: Migrator, app: Ficha, target: int, lock_wait: LockWait, as_j
 
 
 def _warn(migrator: Migrator) -> None:
-    """Somebody who can write the tables can write a balance."""
+    """Warns of other roles that may write the tables, and so a balance."""
     for role in asyncio.run(roles_that_write(migrator)):
         note(f"the role {role} may write Ficha's tables, balances too: unless your application is that role, revoke it")
 
@@ -204,7 +204,7 @@ def _refused(message: str) -> typer.Exit:
 
 
 async def _write_out(backend: BoundOperations, file: Path) -> None:
-    """Writes every entry of the ledger into a new file, and has it on the disk when it returns."""
+    """Writes every entry of the ledger to a new file, which is synced to the disk on return."""
     count = 0
     try:
         with open(file, "xb") as out:  # noqa: ASYNC230 (nobody else waits in this process)

@@ -71,7 +71,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
 After = Annotated[str | None, typer.Option("--after", help="Continue after this one: the last of the previous list.")]
 Include = Annotated[
     str | None,
-    typer.Option("--include", help="With --json, also these: payload, result, resume_data, partial; with commas."),
+    typer.Option("--include", help="With --json, also these, with commas: payload, result, resume_data, partial."),
 ]
 Key = Annotated[str | None, typer.Option("--key", help="Idempotency key: a repeat with the same key changes nothing.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="The reason, which is recorded.")]

@@ -39,8 +39,8 @@ def source(given: str) -> str:
 
 @contextmanager
 def lines_of(file: str) -> Iterator[Iterator[str]]:
-    """The lines of a file, also a compressed one, or of standard input for `-`: opened now, read as they are asked
-    for."""
+    """The lines of a file, also a compressed one, or of standard input for `-`: opened now, read as they are
+    needed."""
     if file == "-":
         yield _lines(sys.stdin.buffer, "standard input")
         return

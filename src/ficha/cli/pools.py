@@ -58,7 +58,7 @@ def resize(
     pool: Name,
     slots: Annotated[
         str,
-        typer.Argument(metavar="SLOTS|declared", help="How many; or declared, for as many as the application says."),
+        typer.Argument(metavar="SLOTS|declared", help="How many; or declared, for the application's own number."),
     ],
     app: App = None,
     database: Database = None,

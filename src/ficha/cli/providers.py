@@ -1,4 +1,4 @@
-"""`ficha providers`: how external providers stand, and their circuit breakers; `ficha margins`: what jobs earned and
+"""`ficha providers`: the state of external providers and their circuit breakers; `ficha margins`: what jobs earned and
 cost."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def list_(app: App = None, database: Database = None, as_json: AsJson = False) -
 @app.command(name="open")
 def open_(
     provider: Name,
-    seconds: Annotated[float, typer.Option(help="For how long; then a probe goes out.")] = 3_600.0,
+    seconds: Annotated[float, typer.Option(help="For how long; then a probe is sent.")] = 3_600.0,
     reason: Annotated[str | None, typer.Option(help="Why, for other operators.")] = None,
     app: App = None,
     database: Database = None,

@@ -20,13 +20,13 @@ WORDS = {"job": "jobs", "result": "results", "payload": "payloads"}
 
 
 def prune(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would leave.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be removed.")] = False,
     export: Annotated[
         Path | None,
         typer.Option(
             "--export",
             metavar="FOLDER",
-            help="A folder: what leaves is first written to a file there, as compressed JSON Lines.",
+            help="A folder: what is removed is first written to a file there, as compressed JSON Lines.",
         ),
     ] = None,
     app: App = None,

@@ -35,7 +35,7 @@ COLUMNS: Final[dict[str, Callable[[ScheduleView], Any]]] = {
 
 @app.command(name="list")
 def list_(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """List recurring jobs: when each comes next, and what came of it last."""
+    """List recurring jobs: when each is due next, and what its last time led to."""
 
     async def work(backend: Backend) -> None:
         async def all_of_them(_after: str | None, _most: int) -> Page[ScheduleView]:

@@ -98,7 +98,7 @@ def serve(
 
 @contextmanager
 def _shared_counts() -> Iterator[None]:
-    """A folder in which the processes count together what metrics tell of them (`server/process_metrics.py`)."""
+    """A folder in which the processes count their metrics together (`server/process_metrics.py`)."""
     from ..server.process_metrics import FOLDER
 
     if FOLDER in os.environ:

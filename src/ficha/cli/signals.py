@@ -35,7 +35,8 @@ def on_signals(first: Callable[[str], None], second: Callable[[str], None]) -> N
 
 
 def exit_in(seconds: float) -> None:
-    """Exits the process then, whatever its threads wait for. Nothing is flushed: they may be waiting for just that."""
+    """Exits the process after that time, whatever its threads wait for. Nothing is flushed: they may be waiting for
+    that."""
     timer = threading.Timer(seconds, os._exit, (1,))
     timer.daemon = True
     timer.start()

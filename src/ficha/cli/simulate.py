@@ -225,7 +225,7 @@ def _show(simulated: Sequence[Simulated], figures: Sequence[ScenarioFigures], by
 
 
 def _show_waits(figures: Sequence[ScenarioFigures], by_tool: bool) -> None:
-    """Lines of the same plan and tool stand below each other, scenario by scenario."""
+    """Prints the lines of each plan and tool below each other, scenario by scenario."""
     names = list(dict.fromkeys((line.plan, line.tool) for one in figures for line in one.waits))
     rows: list[tuple[Any, ...]] = []
     plans = list(dict.fromkeys(plan for plan, _ in names))

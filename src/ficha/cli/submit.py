@@ -84,7 +84,7 @@ def submit_batch(
     ] = None,
     form: Format = None,
     as_far_as_credits: Annotated[
-        bool, typer.Option("--as-far-as-credits", help="The first lines that the credits allow, if not all.")
+        bool, typer.Option("--as-far-as-credits", help="If credits run short, take the first lines that they cover.")
     ] = False,
     key: Key = None,
     key_hours: KeyHours = None,
@@ -102,7 +102,7 @@ def submit_batch(
 
     async def work(backend: Backend, lines: Iterable[str]) -> int:
         schemas = await _schemas(backend) if chosen == "csv" else {}
-        # How much a server takes is the server's to say.
+        # A server applies its own limit.
         most = backend.limits.batch_jobs if isinstance(backend, BoundOperations) else None
         try:
             wanted = batch_items(read_items(lines, chosen, tool, schemas, _parsed), most)

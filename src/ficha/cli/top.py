@@ -21,9 +21,9 @@ from .output import data
 from .top_figures import TopFigures, frame, top_figures
 
 WORKERS_S: Final = 10.0
-"""How often the list of workers is read, which has those that are gone, too; each time while none is alive."""
+"""How often the list of workers, which includes those that are gone, is read; with each frame while none is alive."""
 WORKER_PAGES: Final = 10
-"""How many pages of it are read, at most."""
+"""How many pages of that list are read, at most."""
 
 
 def top(
@@ -78,7 +78,7 @@ class TopReader:
 
 
 async def _watch(reading: TopReader, figures: TopFigures, every_s: float) -> None:
-    """Shows frames until somebody leaves. The terminal is then as it was."""
+    """Shows frames until the user leaves, and then restores the terminal."""
     from rich.console import Console
     from rich.live import Live
 
@@ -104,7 +104,7 @@ async def _watch(reading: TopReader, figures: TopFigures, every_s: float) -> Non
 
 
 def _comes_back(error: Exception) -> bool:
-    """Whether it is worth the wait: a database or a server that is away."""
+    """Whether the error may pass: the database or the server is away."""
     from ..client import ServerError
 
     return isinstance(error, StoreError | ServerError)
@@ -112,7 +112,7 @@ def _comes_back(error: Exception) -> bool:
 
 @contextmanager
 def _keys(left: asyncio.Event) -> Iterator[None]:
-    """Reads single keys, unseen, until the block ends. Ctrl-Z is off: it would leave the terminal as it is now."""
+    """Reads single keys, unseen, until the block ends. Ctrl-Z is off, as it would leave the terminal in this mode."""
     import os
     import termios
     import tty

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 RECENT: Final = 5
-"""Waits and run times are those of so many minutes."""
+"""From how many of the last minutes waits and run times are taken."""
 STATES: Final = {"alive": "green", "silent": "red"}
 SEVERITIES: Final = {"critical": "bold red", "warning": "yellow"}
 
 
 class TopFigures(Struct, frozen=True, kw_only=True):
-    """One frame. Throughput is that of the last whole minute; waits and runs are the longest typical ones of five."""
+    """One frame. Throughput is that of the last whole minute; waits and runs are the longest of the last five minutes'
+    percentiles."""
 
     as_of: datetime
     submitted: int

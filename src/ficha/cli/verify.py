@@ -36,6 +36,6 @@ async def _verify(backend: BoundOperations) -> list[str]:
     try:
         await backend.note_verification(len(found))
     except (StoreError, Refused) as error:
-        # What was found counts, also where nothing may be written.
+        # The findings are reported even where nothing may be written.
         note(f"the outcome could not be written to the audit log: {error}")
     return found

@@ -1,4 +1,4 @@
-"""`ficha webhooks`: addresses that are told of events, and the messages to them."""
+"""`ficha webhooks`: addresses to which events are sent, and the messages to them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MESSAGES: Final[dict[str, Callable[[DeliveryView], Any]]] = {
 def add(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where messages are sent: https://…")],
     events: Annotated[
-        list[str] | None, typer.Option("--event", help=f"What it is told of: {', '.join(EVENTS)}.", show_default="all")
+        list[str] | None, typer.Option("--event", help=f"Events to send: {', '.join(EVENTS)}.", show_default="all")
     ] = None,
     description: Annotated[str, typer.Option("--description", help="What it is for.")] = "",
     account: Account = None,
@@ -68,7 +68,7 @@ def add(
 
 @app.command(name="list")
 def list_(account: Account = None, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """List endpoints: where they are, what they are told of, whether they work."""
+    """List endpoints: their URLs, their events, and whether they work."""
 
     async def work(backend: Backend) -> None:
         async def all_of_them(_after: str | None, _most: int) -> Page[WebhookView]:
@@ -131,8 +131,8 @@ def send_test(
 
 @app.command()
 def deliveries(
-    webhook_id: Annotated[str | None, typer.Option("--endpoint", help="Only those to this endpoint.")] = None,
-    job_id: Annotated[str | None, typer.Option("--job", help="Only those that tell of this job.")] = None,
+    webhook_id: Annotated[str | None, typer.Option("--endpoint", help="Only messages to this endpoint.")] = None,
+    job_id: Annotated[str | None, typer.Option("--job", help="Only messages about this job.")] = None,
     state: Annotated[
         str | None, typer.Option("--state", help="Only those that are pending, delivered or failed.")
     ] = None,

@@ -46,7 +46,7 @@ def worker(
     due_within: Annotated[
         float,
         typer.Option(
-            "--due-within", min=0, help="With --burst, wait for retries that fall due within so many seconds."
+            "--due-within", min=0, help="With --burst, wait for retries that fall due within this many seconds."
         ),
     ] = 0.0,
     max_seconds: Annotated[

@@ -1,7 +1,7 @@
 """A Ficha server from Python: the operations of the in-process face, over HTTP, with and without `await`.
 
-`Client` and `AsyncClient` are two drivers of the same flows: what is sent, what is tried again and what is never tried
-again is written once. Nothing here opens a database.
+`Client` and `AsyncClient` are two drivers of the same flows: what is sent, what is retried and what is never retried is
+written once. Nothing here opens a database.
 """
 
 from ..core.outcomes import Discarded, Recovered, WorkRemoved

@@ -13,14 +13,14 @@ from .sending import RequestMethods, segment
 class AccountMethods(RequestMethods):
     @operation
     def account(self, account: str | None = None) -> Flow[AccountView]:
-        """An account with its balance, plan and usage; that of the key if none is named."""
+        """An account with its balance, plan and usage; the key's own if none is named."""
         return self.get("/api/account", AccountView, account=account)
 
     @operation
     def ledger(
         self, account: str | None = None, *, before: str | None = None, limit: int = 50
     ) -> Flow[Page[EntryView]]:
-        """A page of an account's ledger lines, newest first; `before` is the `next` of the page before."""
+        """A page of an account's ledger lines, newest first; `before` is the `next` of the previous page."""
         return self.get("/api/account/ledger", Page[EntryView], account=account, cursor=before, limit=limit)
 
     @operation
@@ -35,7 +35,7 @@ class AccountMethods(RequestMethods):
         self, account: str, *, plan: str | None = None, credits: int = 0, exist_ok: bool = False
     ) -> Flow[AccountView]:
         """Opens an account, with a first grant of credits if any. With `exist_ok`, one that is open already is returned
-        as it is, and only then is it tried again by itself."""
+        unchanged, and only then does the client retry the call."""
         body = {"account": arg.name(account, "an account"), "plan": plan, "credits": credits, "exist_ok": exist_ok}
         return self.post("/api/admin/accounts", AccountView, body, harmless=exist_ok)
 
@@ -47,7 +47,7 @@ class AccountMethods(RequestMethods):
     @operation
     def grant(self, account: str, amount: int, *, reason: str | None = None, key: str | None = None) -> Flow[Credited]:
         """Adds credits; returns the new balance and the ledger line. With a `key` (a payment's id, say) a repeat adds
-        nothing, and says so; only then is it tried again by itself."""
+        nothing, and says so; only then does the client retry the call."""
         body = {"amount": amount, "reason": reason, "key": key}
         return self.post(_of(account, "grant"), Credited, body, harmless=key is not None)
 
@@ -72,7 +72,7 @@ class AccountMethods(RequestMethods):
 
     @operation
     def api_keys(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[ApiKeyView]]:
-        """A page of keys, without their secrets, which nobody has."""
+        """A page of keys, without their secrets, which are not stored."""
         return self.get("/api/admin/api-keys", Page[ApiKeyView], cursor=after, limit=limit)
 
     @operation
@@ -85,7 +85,7 @@ class AccountMethods(RequestMethods):
         self, *, target: str | None = None, actor: str | None = None, after: str | None = None, limit: int = 50
     ) -> Flow[Page[AuditView]]:
         """A page of the log of administrative acts, newest first; with `target`, such as `account ana`, or `actor`,
-        only those of them."""
+        only acts on that target or by that actor."""
         return self.get("/api/admin/audit", Page[AuditView], target=target, actor=actor, cursor=after, limit=limit)
 
 

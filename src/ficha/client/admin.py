@@ -1,4 +1,4 @@
-"""For whoever operates the system: recovery, dead letters, pools, workers and figures."""
+"""For operators: recovery, dead letters, pools, workers and figures."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from .sending import RequestMethods, joined, segment
 class AdminMethods(RequestMethods):
     @operation
     def sweep(self) -> Flow[SweepReport]:
-        """One round of recovery and clean-up, now."""
+        """Runs one round of recovery and clean-up, now."""
         return self.post("/api/system/recover-stuck", SweepReport, harmless=True)
 
     @operation
     def prune(self, *, dry_run: bool = False, max_seconds: float | None = None) -> Flow[PruneReport]:
-        """Removes what is due by its age, or only counts it, for so long: 10 s unless given, and 60 at most. Where
-        there is `more`, call it again."""
+        """Removes what is due by its age, or only counts it, for up to `max_seconds`: 10 unless given, and 60 at most.
+        If there is `more`, call it again."""
         asked = {"dry_run": dry_run, "max_seconds": max_seconds}
         return self.post("/api/admin/prune", PruneReport, asked, harmless=True)
 
@@ -66,8 +66,8 @@ class AdminMethods(RequestMethods):
 
     @operation
     def overview(self, range: str = "24h") -> Flow[Overview]:
-        """What happened in a time up to now (`1h`, `6h`, `24h`, `7d` or `30d`), how things stand, and what to look at:
-        the figures behind the console's first page."""
+        """What happened in a time up to now (`1h`, `6h`, `24h`, `7d` or `30d`), the current state, and alerts: the
+        figures behind the console's first page."""
         return self.get("/api/admin/overview", Overview, range=range)
 
     @operation
@@ -96,7 +96,7 @@ class AdminMethods(RequestMethods):
 
     @operation
     def refund(self, job_id: str, *, reason: str) -> Flow[FinishView]:
-        """Gives back what a job that ended was charged, once. What is left of a partly refunded one is given back with
+        """Gives back what an ended job was charged, once. To give back the rest of a partly refunded job, use
         `adjust`."""
         path = f"/api/admin/jobs/{arg.job_id(job_id)}/refund"
         return self.post(path, FinishView, {"reason": arg.reason(reason)}, harmless=True)
@@ -110,8 +110,8 @@ class AdminMethods(RequestMethods):
     def queue_depth(
         self, pool: str, *, concurrency: int = CONCURRENCY, count_up_to: int = COUNTED_READY
     ) -> Flow[QueueDepthView]:
-        """How much work a pool has, and how many workers have some now, if each runs `concurrency` jobs (10) at a time.
-        The count of ready jobs ends at `count_up_to` (10,000)."""
+        """How much work a pool has, and for how many workers, if each runs `concurrency` jobs (10) at a time. Ready
+        jobs are counted up to `count_up_to` (10,000)."""
         named = arg.name(pool, "a pool")
         return self.get(
             "/api/admin/queue-depth", QueueDepthView, pool=named, concurrency=concurrency, count_up_to=count_up_to
@@ -119,7 +119,7 @@ class AdminMethods(RequestMethods):
 
     @operation
     def pause_pool(self, pool: str) -> Flow[PoolView]:
-        """Starts nothing new in the pool; what runs goes on."""
+        """Starts nothing new in the pool; running jobs go on."""
         return self.post(_of(pool, "pause"), PoolView, harmless=True)
 
     @operation
@@ -130,18 +130,18 @@ class AdminMethods(RequestMethods):
     @operation
     def resize_pool(self, pool: str, slots: int | None) -> Flow[PoolView]:
         """Overrides the declared number of slots, on all machines; None returns to it."""
-        # What is None is left out elsewhere; here it says something.
+        # Elsewhere a field that is None is left out; here None is a value.
         wanted = Raw(b"null") if slots is None else slots
         return self.post(_of(pool, "resize"), PoolView, {"slots": wanted}, harmless=True)
 
     @operation
     def provider_states(self) -> Flow[list[ProviderView]]:
-        """How the external providers stand, by name: their circuit breakers, and the requests that are out."""
+        """The state of the external providers, by name: their circuit breakers, and their requests under way."""
         return (yield from self.get("/api/admin/providers", Whole[ProviderView])).items
 
     @operation
     def open_breaker(self, provider: str, *, seconds: float = 3_600.0, reason: str | None = None) -> Flow[ProviderView]:
-        """Sends nothing to a provider for so long, whatever its requests say; then a probe goes out."""
+        """Sends nothing to a provider for that time, however its requests fare; then a probe is sent."""
         asked = {"seconds": seconds, "reason": reason}
         return self.post(_of_provider(provider, "open"), ProviderView, asked, harmless=True)
 
@@ -153,7 +153,7 @@ class AdminMethods(RequestMethods):
     @operation
     def margins(self, *, since: date | None = None, until: date | None = None) -> Flow[list[MarginView]]:
         """What jobs earned in credits and cost at their providers, by UTC day of the submit, tool and plan; `since` and
-        `until` are the first and the last day, and default to the last 30."""
+        `until` are the first and the last day, and default to the last 30 days."""
         path, first, last = "/api/admin/margins", _day(since), _day(until)
         return (yield from self.get(path, Whole[MarginView], since=first, until=last)).items
 
@@ -166,7 +166,7 @@ class AdminMethods(RequestMethods):
     def idempotency_keys(
         self, *, account: str | None = None, key: str | None = None, after: str | None = None, limit: int = 50
     ) -> Flow[Page[KeyView]]:
-        """A page of idempotency keys and what they led to, by account, key and scope; with a `key`, only that one of
+        """A page of idempotency keys and what they led to, by account, key and scope; with a `key`, only that key of
         the account."""
         path = "/api/admin/idempotency-keys"
         return self.get(path, Page[KeyView], account=account, key=key, cursor=after, limit=limit)

@@ -36,8 +36,8 @@ class BatchMethods(JobMethods):
 
     @operation
     def batch(self, batch_id: str, *, by_checkpoint: bool = False) -> Flow[BatchView]:
-        """A batch with its jobs by status and how far it is; and, if asked for with a service key, the active ones by
-        checkpoint."""
+        """A batch with its jobs by status and its progress; with `by_checkpoint`, which needs a service key, also its
+        active jobs by checkpoint."""
         path = "/api/system/batch-status" if by_checkpoint else "/api/batches"
         return self.get(f"{path}/{arg.job_id(batch_id, 'batch')}", BatchView)
 
@@ -50,12 +50,12 @@ class BatchMethods(JobMethods):
 
     @iteration
     def export_batch(self, batch_id: str, *, form: LineFormat = "jsonl", payload: bool = False) -> Stream[bytes]:
-        """Every job of a batch with its result, a line each, in the order in which they were submitted: lines of JSON
-        or CSV, piece by piece. payload: with each job's payload too."""
+        """Every job of a batch with its result, one line each, in the order of the submit: lines of JSON or CSV, piece
+        by piece. payload: with each job's payload too."""
         path = f"/api/batches/{arg.job_id(batch_id, 'batch')}/results"
         query = fields({"format": form, "payload": "true" if payload else None})
         request = Send(method="GET", path=path, query=query, headers={"Accept": "*/*"}, harmless=True)
-        # It is not tried again, since a part may have been taken already.
+        # Not retried, since the caller may have taken a part already.
         answer: Answer = yield Open(request)
         if answer.status != 200:
             raise trouble_of(answer, self.url)
@@ -70,6 +70,6 @@ class BatchMethods(JobMethods):
 
     @operation
     def resume_batch(self, batch_id: str) -> Flow[BatchResumed]:
-        """Takes up an interrupted batch: jobs whose worker was lost return to the queue, those in the dead-letter list
-        run again as new jobs of the batch. With a user's key each of those is bound by the limits of a submit."""
+        """Resumes an interrupted batch: jobs whose worker was lost return to the queue, those in the dead-letter list
+        run again as new jobs of the batch. With a user's key, the limits of a submit apply to each new job."""
         return self.post(f"/api/batches/{arg.job_id(batch_id, 'batch')}/resume", BatchResumed)

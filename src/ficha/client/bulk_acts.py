@@ -13,22 +13,22 @@ from .sending import RequestMethods
 class BulkMethods(RequestMethods):
     @operation
     def begin_bulk_act(self, act: BulkVerb, search: str, *, reason: str) -> Flow[BulkActView]:
-        """Does an act ("requeue", "discard", "cancel" or "refund") to all jobs that match a search and exist by now, in
-        the background. The audit log has the reason for each job."""
+        """Does an act ("requeue", "discard", "cancel" or "refund") to all jobs that match a search and exist now, in
+        the background. The audit log records the reason for each job."""
         return self.post("/api/admin/bulk-acts", BulkActView, {"act": act, "search": search, "reason": reason})
 
     @operation
     def bulk_acts(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[BulkActView]]:
-        """A page of bulk acts, newest first; `after` is the `next` of the page before."""
+        """A page of bulk acts, newest first; `after` is the `next` of the previous page."""
         return self.get("/api/admin/bulk-acts", Page[BulkActView], cursor=after, limit=limit)
 
     @operation
     def bulk_act(self, bulk_id: str) -> Flow[BulkActView]:
-        """How far a bulk act came."""
+        """A bulk act with its progress."""
         return self.get(f"/api/admin/bulk-acts/{arg.job_id(bulk_id, 'bulk act')}", BulkActView)
 
     @operation
     def stop_bulk_act(self, bulk_id: str) -> Flow[BulkActView]:
-        """Does nothing more. What was done stays."""
+        """Stops a bulk act. What was done stays."""
         path = f"/api/admin/bulk-acts/{arg.job_id(bulk_id, 'bulk act')}/stop"
         return self.post(path, BulkActView, harmless=True)

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 CONNECT_S: Final = 5.0
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
-"""The errors of a request of which the server has seen nothing."""
+"""The errors of a request that has not reached the server."""
 
 
 class _Operations(
@@ -79,8 +79,8 @@ class Client(_Operations, SyncDriver):
 
     url: where it is. Defaults to FICHA_URL.
     token: an API key, or a JWT that the server takes. Defaults to FICHA_TOKEN.
-    retries: how what may be tried again is tried again.
-    transport, clock, sleep, random: httpx's transport, seconds that only rise, a pause, a number from 0 to 1.
+    retries: how requests are retried.
+    transport, clock, sleep, random: httpx's transport, a monotonic clock in seconds, a pause, a number from 0 to 1.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class _Wire:
             trouble = _trouble(error, self._url)
         else:
             return ride.answer(got)
-        # Out here, so that what the caller gets does not drag along the request, which holds the token.
+        # Outside the `except`, so that the caller's error does not refer to the request, which holds the token.
         ride.fail(trouble)
 
     def _do(self, step: Step) -> Any:
@@ -282,7 +282,7 @@ def _answer(found: httpx.Response) -> Answer:
 
 
 def _trouble(error: httpx.RequestError, url: str) -> ServerError:
-    """What the flow is told, in words."""
+    """The error that the flow gets in place of httpx's."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -305,7 +305,7 @@ def _server(url: str | None) -> str:
 
 
 def _sendable(token: str) -> str:
-    """A token that can be a header. Said here, without the token: the HTTP library would show it in its error."""
+    """A token that can be sent in a header. Checked here, because the HTTP library would show it in its error."""
     found = token.strip()
     if not found.isascii() or not found.isprintable() or " " in found:
         raise ValueError("the token holds characters that no token has; check FICHA_TOKEN, or where it comes from")

@@ -1,7 +1,7 @@
-"""What a flow asks of whoever drives it.
+"""The steps that a flow asks its driver to do.
 
-A flow is a generator that holds the logic of a call and does no I/O: it yields a step and is resumed with what came of
-it, or with `Unreachable` thrown in. The same flow is driven by `Client` and by `AsyncClient`.
+A flow is a generator that holds the logic of a call and does no I/O: it yields a step and is resumed with the
+step's result, or with `Unreachable` thrown in. The same flow is driven by `Client` and by `AsyncClient`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ READ_S: Final = 30.0
 class Send(Struct, frozen=True, kw_only=True):
     """Send a request and read its whole answer; resumed with an `Answer`.
 
-    harmless: whether it may be sent again when nobody knows if it was carried out.
+    harmless: whether it may be sent again when it is unknown whether the server carried it out.
     form: a file, in place of a body.
     """
 
@@ -54,7 +54,7 @@ class Pause(Struct, frozen=True):
 
 
 class Emit(Struct, Generic[T], frozen=True):
-    """Hand a value to whoever iterates; resumed with nothing once they want the next."""
+    """Hand a value to the caller who iterates; resumed with nothing once the caller wants the next."""
 
     value: T
 
@@ -70,7 +70,7 @@ S = TypeVar("S")
 
 
 class Ride(Generic[S, T]):
-    """A flow under way: the step that it wants next, None once it has ended; and what it came to."""
+    """A flow under way: the step that it wants next, None once it has ended; and its result."""
 
     def __init__(self, flow: Generator[S, Any, T]) -> None:
         self._flow = flow

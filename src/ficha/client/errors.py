@@ -2,7 +2,7 @@
 
 ServerError       the server cannot be used; the message names it and says what to do
 ├── Unreachable   no answer, or one that says that the server behind it is away
-└── BadAnswer     an answer that no server of ours gives: mostly, the address is another's
+└── BadAnswer     an answer that no Ficha server gives: probably the URL is not that of one
 """
 
 from __future__ import annotations
@@ -29,4 +29,4 @@ class Unreachable(ServerError):
 
 
 class BadAnswer(ServerError):
-    """What answered is not a server of ours, or one of another release."""
+    """The answer is not that of a Ficha server, or not of one of this release."""

@@ -1,4 +1,4 @@
-"""A file as the body of a request: multipart/form-data, read from where it lies piece by piece, as often as it is
+"""A file as the body of a request: multipart/form-data, read piece by piece from its path, anew each time it is
 sent."""
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .problems import trouble_of
 from .sending import RequestMethods, fields
 
 UPLOAD_S: Final = 120.0
-"""How long the answer to an upload may take after its last byte: the file is looked at first."""
+"""How long the answer to an upload may take after its last byte: the server examines the file first."""
 
 
 class FileMethods(RequestMethods):
@@ -34,7 +34,7 @@ class FileMethods(RequestMethods):
     ) -> Flow[FileView]:
         """Uploads a file, as it is read: bytes, or the path of one.
 
-        name: what it is called. Defaults to the path's own. reservation: the quota slot that its job will use.
+        name: the file's name. Defaults to that of the path. reservation: the quota slot that its job will use.
         """
         given = data if isinstance(data, bytes) else Path(data)
         called = name or ("file" if isinstance(given, bytes) else given.name)
@@ -55,8 +55,8 @@ class FileMethods(RequestMethods):
         account: str | None = None,
         reservation: str | None = None,
     ) -> Flow[UploadView]:
-        """Begins an upload that goes straight to the storage: send the bytes to the `url` of the answer, then say that
-        it is complete."""
+        """Begins an upload that goes straight to the storage: send the bytes to the `url` of the answer, then call
+        `complete_upload`."""
         asked = {"name": name, "size": size, "media_type": media_type, "account": account, "reservation": reservation}
         return self.post("/api/uploads", UploadView, asked)
 
@@ -89,7 +89,7 @@ class FileMethods(RequestMethods):
 
     @operation
     def file_link(self, file_id: str, *, ttl_s: int = 3_600) -> Flow[FileLink]:
-        """A link from which anyone who has it can read the file for so long."""
+        """A link from which anyone who has it can read the file for `ttl_s` seconds."""
         return self.get(f"/api/files/{arg.job_id(file_id, 'file')}/link", FileLink, ttl_s=ttl_s)
 
     @operation
@@ -100,7 +100,7 @@ class FileMethods(RequestMethods):
 
     @operation
     def download(self, file_id: str, to: str | os.PathLike[str] | None = None) -> Flow[bytes]:
-        """A file's bytes. With `to` they are written to this path instead, which has them once all are there, and
+        """A file's bytes. With `to` they are written to this path instead, which gets the file once it is complete, and
         nothing is returned."""
         if to is None:
             found = bytearray()
@@ -129,7 +129,7 @@ class FileMethods(RequestMethods):
             take(piece)
 
     def _opened(self, file_id: str) -> Flow[None]:
-        """Opens the file as a stream; it is not tried again, since a part may have been taken already."""
+        """Opens the file as a stream, which is not retried, since the caller may have taken a part already."""
         path = f"/api/files/{arg.job_id(file_id, 'file')}"
         headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
         answer: Answer = yield Open(Send(method="GET", path=path, headers=headers, harmless=True))

@@ -32,9 +32,9 @@ from .sending import RequestMethods, checked, joined, posted
 from .watching import JobWatch
 
 OWN_KEY_HOURS: Final = 1.0
-"""A key that the client makes by itself is only good for its own tries, and long enough for them."""
+"""How long a key that the client makes by itself is kept, at least. It is only for the client's own retries."""
 LONGEST_WAIT_S: Final = 30.0
-"""As long as a server lets a submit wait for the job's end."""
+"""How long a server lets a submit wait for the job's end, unless it is set otherwise."""
 
 
 class _Active(Struct):
@@ -57,8 +57,8 @@ class JobMethods(RequestMethods):
     ) -> Flow[Receipt]:
         """Creates and charges a job (or, where the tool splits large requests, a batch of them).
 
-        The options are those of `SubmitRequest`. However often it is tried, there is one job: without a key, the client
-        makes one for all its tries.
+        The options are those of `SubmitRequest`. Retries create no second job: without a key, the client makes
+        one for all its tries.
         """
         return self._submitted("/api/jobs", _request(tool, payload, account, options))
 
@@ -87,8 +87,8 @@ class JobMethods(RequestMethods):
         account: str | None = None,
         **options: Unpack[SubmitOptions],
     ) -> Flow[JobView]:
-        """Submits a job and waits for its end, which for a short one is a single request; `TimeoutError` if it has not
-        ended in time. Of a request that was split it is the first job."""
+        """Submits a job and waits for its end, which for a short one takes a single request; `TimeoutError` if it has
+        not ended in time. If the request was split, waits for its first job."""
         began_at = self.clock()
         wait_s = LONGEST_WAIT_S if timeout_s is None else min(timeout_s, LONGEST_WAIT_S)
         request = self._sent("/api/jobs", _request(tool, payload, account, options), Prefer=f"wait={int(wait_s)}")
@@ -127,9 +127,9 @@ class JobMethods(RequestMethods):
     @iteration
     def watch(self, job_id: str, *, after: int = 0) -> Stream[Happening]:
         """All that happens to a job until it has ended: its events after the number `after`, each once and in order;
-        its place in the queue whenever that changes; and the job itself, first as it stands and at last as it ended.
+        its place in the queue whenever that changes; and the job itself, first as it is now and at last as it ended.
 
-        Live, or by asking again and again where nothing live can be had; that is the same, a little later.
+        Live, or by polling where no stream is available; that gives the same, a little later.
         """
         return JobWatch(self, arg.job_id(job_id), after).stream()
 
@@ -140,7 +140,7 @@ class JobMethods(RequestMethods):
 
     @operation
     def jobs(self, **asked: Unpack[JobFilter]) -> Flow[Page[JobView]]:
-        """A page of jobs, newest first; `after` is the `next` of the page before.
+        """A page of jobs, newest first; `after` is the `next` of the previous page.
 
         Payloads, results and what checkpoints hold are left out, except for those that `include` names.
         """
@@ -203,7 +203,7 @@ class JobMethods(RequestMethods):
         after: str | None = None,
         limit: int = 50,
     ) -> Flow[Page[Hold]]:
-        """A page of reservations, newest first; with a `state`, of those that are in it now."""
+        """A page of reservations, newest first; with a `state`, only those in that state now."""
         wanted = arg.reservation_state(state)
         return self.get("/api/reservations", Page[Hold], account=account, state=wanted, cursor=after, limit=limit)
 

@@ -16,9 +16,9 @@ from .sending import RequestMethods, joined
 class LibraryMethods(RequestMethods):
     @operation
     def library(self, account: str | None = None, **asked: Unpack[LibraryFilter]) -> Flow[Page[LibraryItem]]:
-        """A page of an account's completed work, newest first; `after` is the `next` of the page before.
+        """A page of an account's completed work, newest first; `after` is the `next` of the previous page.
 
-        A page may be empty and still have a `next`: for each page a limited number of jobs is looked at.
+        A page may be empty and still have a `next`: each page examines a limited number of jobs.
         """
         query: dict[str, Any] = {**asked}
         query |= {"cursor": query.pop("after", None), "include": joined(query.pop("include", ()))}

@@ -1,4 +1,4 @@
-"""An operation, written once as a flow: a plain call of a `Client`, and one to await of an `AsyncClient`."""
+"""An operation, written once as a flow: a plain call on a `Client`, a call to await on an `AsyncClient`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class operation(Generic[P, T]):
     def __get__(self, client: Any, owner: type) -> Any:
         if client is None:
             return self
-        # Arguments are looked at when the call runs, so that what is wrong with them is raised where it is awaited.
+        # Arguments are checked when the call runs, so that errors in them are raised where the call is awaited.
         return lambda *args, **kwargs: client.run(partial(self.flow, client, *args, **kwargs))
 
 

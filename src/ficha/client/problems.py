@@ -1,4 +1,4 @@
-"""From an answer that is not a success to what the caller gets: the refusal that it tells, or what is wrong with it."""
+"""Turns an answer that is not a success into what the caller gets: the refusal in it, or an error about the answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trouble_of(answer: Answer, server: str) -> Refused | ServerError:
             retry_after_s=_seconds(answer.headers.get("retry-after")),
         )
     if 300 <= answer.status < 400:
-        # Not followed: whoever is there would get the token.
+        # Not followed: the server there would get the token.
         target = answer.headers.get("location", "nowhere")
         return BadAnswer(f"{server} leads elsewhere ({target}); if that is the server, name it as the URL")
     return BadAnswer(f"{server} answered {answer.status}, but not as a Ficha server does; check the URL")
@@ -48,7 +48,7 @@ def _problem(answer: Answer) -> dict[str, Any] | None:
 
 
 def refusal_of(problem: Mapping[str, Any]) -> Refused:
-    """The refusal that a problem tells."""
+    """The refusal that a problem describes."""
     refused = Refused.of(
         Refusal(
             cast(Code, problem["code"]),
@@ -57,7 +57,7 @@ def refusal_of(problem: Mapping[str, Any]) -> Refused:
             {name: value for name, value in problem.items() if name not in _OF_EVERY_PROBLEM},
         )
     )
-    # The server knows it also of codes that only HTTP has.
+    # Taken from the server, since the problem may have a code that only HTTP has.
     refused.retryable = problem.get("retryable") is True
     if problem.get("correlation_id"):
         refused.add_note(f"correlation id: {problem['correlation_id']}")
@@ -65,5 +65,5 @@ def refusal_of(problem: Mapping[str, Any]) -> Refused:
 
 
 def _seconds(text: str | None) -> float | None:
-    """A `Retry-After` in seconds; as a date, which no server of ours sends, it says nothing."""
+    """A `Retry-After` in seconds; None if it is a date, which no Ficha server sends."""
     return float(text) if text is not None and text.isascii() and text.isdecimal() else None

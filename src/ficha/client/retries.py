@@ -1,4 +1,4 @@
-"""When a request is sent again, and after how long. Asking again must never do again what was done already."""
+"""When a request is retried, and after how long. A retry must never do again what was done already."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from .errors import ServerError, Unreachable
 
 
 class Retries(Struct, frozen=True, kw_only=True):
-    """How a client tries again, by itself, what may be tried again.
+    """How a client retries, by itself, the requests that may be retried.
 
-    tries: how often a request is sent at most. Defaults to 8; 1 tries nothing again.
-    give_up_s: after so long nothing is tried again. Defaults to 60 s.
-    backoff_s, backoff_max_s: a pause is drawn from nothing up to this, which doubles with every try up to the longest.
-        Default to 0.2 s and 10 s.
-    retry_after_max_s: the longest that a server may ask for (`Retry-After`). Defaults to 60 s.
+    tries: how often a request is sent at most. Defaults to 8; 1 retries nothing.
+    give_up_s: after this time nothing is retried. Defaults to 60 s.
+    backoff_s, backoff_max_s: a pause is random, from 0 to `backoff_s`, which doubles with every try up to
+        `backoff_max_s`. Default to 0.2 s and 10 s.
+    retry_after_max_s: the longest pause that a server may ask for (`Retry-After`); if it asks for more, nothing is
+        retried. Defaults to 60 s.
     """
 
     tries: int = 8
@@ -28,7 +29,7 @@ class Retries(Struct, frozen=True, kw_only=True):
     retry_after_max_s: float = 60.0
 
     def backoff(self, tried: int, drawn: float) -> float:
-        """The pause after so many tries; `drawn` is a number from 0 to 1."""
+        """The pause after the try number `tried`; `drawn` is a random number from 0 to 1."""
         return drawn * bound_s(tried, self.backoff_s, self.backoff_max_s)
 
 
@@ -46,7 +47,7 @@ def pause_s(
         asked = trouble.retry_after_s or 0.0
     if asked > retries.retry_after_max_s:
         return None
-    # Never earlier than the server asked for, and not at the same moment as everybody else that it told so.
+    # Never earlier than the server asked for, and not at the same moment as all other clients that it asked.
     pause = asked + retries.backoff(tried, drawn)
     return pause if pause < left_s else None
 

@@ -13,9 +13,9 @@ class SearchMethods(RequestMethods):
     @operation
     def search_jobs(self, search: str = "", *, after: str | None = None, limit: int = 50) -> Flow[JobSearch]:
         """A part of the jobs that match a search such as `tool:upscale state:failed since:1h error:"timed out"`, newest
-        first and without their texts; `after` is the `next` of the part before.
+        first and without their texts; `after` is the `next` of the previous part.
 
-        A part may be empty and still have a `next`: for each part a limited number of jobs is looked at.
+        A part may be empty and still have a `next`: each part examines a limited number of jobs.
         """
         return self.get("/api/admin/jobs", JobSearch, search=search or None, cursor=after, limit=limit)
 
@@ -37,5 +37,5 @@ class SearchMethods(RequestMethods):
 
     @operation
     def dead_groups(self) -> Flow[DeadGroups]:
-        """The newest dead letters, by tool and error, most of them first."""
+        """The newest dead letters, by tool and error, the largest groups first."""
         return self.get("/api/admin/dead/groups", DeadGroups)

@@ -1,4 +1,4 @@
-"""What every operation stands on: a request is sent, again where that helps and does no harm, and its answer read."""
+"""The base of every operation: sends a request, retries it where that helps and does no harm, and reads its answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Submitting = TypeVar("Submitting", bound=SubmitRequest | BatchRequest)
 
 _JSON: Final = {"Content-Type": "application/json"}
 _ANY_SIZE: Final = arg.Limits(payload_bytes=2**31)
-"""How large a payload may be is the server's to say."""
+"""The server, not the client, limits the size of a payload."""
 
 
 class RequestMethods:
@@ -38,8 +38,8 @@ class RequestMethods:
     random: Callable[[], float]
 
     def ask(self, request: Send, *, until: float = float("inf")) -> Flow[Answer]:
-        """The answer to a request, if it is a success. Tries again until the time is up: the client's own, or an
-        earlier one that the caller has."""
+        """The answer to a request, if it is a success. Retries until the time is up: the client's own limit, or `until`
+        if that is earlier."""
         give_up_at = min(until, self.clock() + self.retries.give_up_s)
         for tried in count(1):
             trouble: Refused | ServerError
@@ -65,7 +65,7 @@ class RequestMethods:
         raise AssertionError  # Counting never ends.
 
     def get(self, path: str, kind: type[T], headers: Mapping[str, str] | None = None, **query: Any) -> Flow[T]:
-        """Reads something; what is None in the query is left out."""
+        """Reads something; fields of the query that are None are left out."""
         request = Send(method="GET", path=path, query=fields(query), headers=headers or {}, harmless=True)
         return self.decoded(request, kind)
 
@@ -78,7 +78,7 @@ class RequestMethods:
         harmless: bool = False,
         query: Mapping[str, Any] | None = None,
     ) -> Flow[T]:
-        """Does something; what is None in the body or the query is left out."""
+        """Does something; fields of the body or the query that are None are left out."""
         request = posted(path, body or {}, harmless=harmless)
         return self.decoded(replace(request, query=fields(query)) if query else request, kind)
 
@@ -87,7 +87,7 @@ class RequestMethods:
         return self.read(answer.body, kind)
 
     def read(self, text: bytes | str, kind: type[T]) -> T:
-        """A part of an answer as the view that it stands for."""
+        """Decodes an answer, or a part of one, as a view."""
         try:
             return msgspec.json.decode(text, type=kind)
         except msgspec.DecodeError as error:
@@ -99,7 +99,7 @@ class RequestMethods:
 
 
 def _told(trouble: Refused | ServerError, request: Send) -> Refused | ServerError:
-    """What the caller gets; where nobody knows whether something was done, it says so."""
+    """The error that the caller gets. If it is unknown whether the request was carried out, the error says so."""
     if isinstance(trouble, Unreachable) and trouble.reached and not request.harmless:
         words = "it may have been carried out, so look before you repeat it"
         return Unreachable(f"{trouble}; {words}", reached=True, retry_after_s=trouble.retry_after_s)
@@ -109,7 +109,7 @@ def _told(trouble: Refused | ServerError, request: Send) -> Refused | ServerErro
 def posted(
     path: str, body: Body | Mapping[str, Any], *, harmless: bool, headers: Mapping[str, str] | None = None
 ) -> Send:
-    """A request to do something; what is None in the body is left out."""
+    """A request to do something; fields of the body that are None are left out."""
     given = body if isinstance(body, Body) else {name: value for name, value in body.items() if value is not None}
     text = msgspec.json.encode(given)
     return Send(method="POST", path=path, body=text, headers=_JSON | dict(headers or {}), harmless=harmless)
@@ -126,13 +126,13 @@ def fields(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def joined(include: Iterable[JobText]) -> str | None:
-    """The texts that a list is to have, as its parameter."""
+    """The texts that a list is to include, as its parameter."""
     return ",".join(arg.job_texts(include)) or None
 
 
 def checked(request: Submitting) -> Submitting:
-    """A submit, checked as the server will check it: no value is bent into JSON on the way, and a date without a zone
-    is taken for UTC."""
+    """A submit, checked as the server will check it: no value is converted to fit into JSON, and a date without a
+    zone is treated as UTC."""
     if isinstance(request, SubmitRequest):
         request = replace(request, payload=_payload(request.payload))
     else:

@@ -11,7 +11,7 @@ _BOM: Final = "\ufeff".encode()
 
 
 class Message(Struct, frozen=True):
-    """One message: its kind, its data, and the id that a reader resumes after if it has one of its own."""
+    """One message: its kind, its data, and its own id, if it has one, after which a reader resumes."""
 
     kind: str
     data: str
@@ -20,10 +20,10 @@ class Message(Struct, frozen=True):
 
 
 class Parser:
-    """Takes bytes as they come, cut anywhere, and gives the messages that they complete.
+    """Takes bytes as they arrive, cut anywhere, and yields the messages that they complete.
 
     Lines end as the format says, with CR, LF or both, and nowhere else: JSON may hold other characters that Python
-    takes for the end of a line.
+    treats as the end of a line.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Staying with a job: live while the server's stream can be had, else by asking again and again; the same is told."""
+"""Follows a job: by the server's stream while one is available, else by polling. Both report the same."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from .sse import Message, Parser
 T = TypeVar("T")
 
 SILENT_S: Final = 25.0
-"""A stream says something every 15 s; one that is silent for longer is broken."""
+"""A stream sends something every 15 s; one that is silent for this long is broken."""
 SHORT_LIVED_S: Final = 5.0
 BREAKS: Final = 3
-"""After so many streams in a row that lived no longer than that, the rest is asked for."""
+"""After this many streams in a row that broke within `SHORT_LIVED_S`, the watch polls."""
 UNCUT_S: Final = 16.0
-"""A read of a stream cannot be cut short, so that the last seconds of a time limit are left to asking."""
+"""A read of a stream cannot be cut short, so in the last seconds before a time limit the watch polls."""
 SHORTEST_S: Final = 0.2
 LONGEST_S: Final = 2.0
 SHARE: Final = 0.05
-"""Asked again after a twentieth of the time since something last changed: what moves fast is looked at often."""
+"""The pause between polls is a twentieth of the time since the last change, so a job that changes often is polled
+often."""
 PAGE: Final = 100
 
 _FOR_GOOD: Final = frozenset({"UNAUTHENTICATED", "FORBIDDEN", "NOT_FOUND"})
-"""Refusals that asking in another way does not change."""
+"""Refusals that polling would get too."""
 
 
 Telling: TypeAlias = Generator[Step | Emit[Happening], Any, T]
 Came = Literal["ended", "broken", "later", "nothing"]
-"""What came of a stream: it told the end; it broke; the server asked to come back later; nothing is to be had of it."""
+"""How a stream ended: with the job's end; broken; the server asked to come back later; a stream is of no use here."""
 
 
 class JobWatch:
-    """One watching: what was told already, and how the rest is learnt."""
+    """One watch of a job: what was emitted already, and how the rest is found out."""
 
     def __init__(self, calls: RequestMethods, job_id: str, after: int, ends_at: float = float("inf")) -> None:
         self._calls = calls
@@ -53,8 +54,8 @@ class JobWatch:
         self._retry_s = 0.0
 
     def stream(self) -> Telling[None]:
-        """Everything that happens, events each once and in order; the job as it stands after the history so far, and
-        as the last thing the job as it ended."""
+        """Everything that happens: events, each once and in order; the job as it is after the history so far; and at
+        last the job as it ended."""
         breaks = 0
         while breaks < BREAKS and self._left_s() > UNCUT_S:
             opened_at = self._calls.clock()
@@ -101,7 +102,7 @@ class JobWatch:
                 path=f"{self._path}/events",
                 headers={
                     "Accept": "text/event-stream",
-                    "Accept-Encoding": "identity",  # Nothing is to be kept back for the sake of its size.
+                    "Accept-Encoding": "identity",  # Nobody may hold bytes back to compress them.
                     "Last-Event-ID": str(self._after),
                 },
                 read_s=min(SILENT_S, self._left_s()),
@@ -122,7 +123,7 @@ class JobWatch:
             except Unreachable:
                 part = b""
             if not part:
-                # Silent from the first: something on the way keeps it back, and would the next time.
+                # Silent from the start: something on the way buffers the stream, and would do so the next time.
                 return "later" if self._retry_s else "broken" if heard else "nothing"
             heard = True
             for message in parser.feed(part):
@@ -139,17 +140,17 @@ class JobWatch:
                 yield from self._tell_place(self._calls.read(message.data, Wait))
             case "job":
                 job = self._calls.read(message.data, JobView)
-                if job.status not in FINAL:  # Or its end is told next.
+                if job.status not in FINAL:  # Otherwise its end comes next.
                     yield from self._tell_job(job)
             case "refused":
-                # The credential has ended; to connect again with it would be in vain.
+                # The credential has ended, so connecting again with it would fail.
                 raise refusal_of(self._calls.read(message.data, dict[str, Any]))
             case "end":
                 yield Emit(self._calls.read(message.data, JobView))
             case _ if message.id:
                 yield from self._tell_event(self._calls.read(message.data, EventView))
             case _:
-                pass  # A hint, or what a later release tells.
+                pass  # A hint, or a message that only a later release sends.
 
     def _poll(self) -> Telling[None]:
         etag: str | None = None
@@ -161,7 +162,7 @@ class JobWatch:
                 job, changed_at = found, self._calls.clock()
             assert job is not None
             if found is not None or job.status != "queued":
-                # (What a handler says for the record is an event, but changes nothing of the job.)
+                # Also if the job is unchanged: a handler's log line is an event, but changes nothing of the job.
                 yield from self._history()
             if job.status in FINAL:
                 yield Emit(job)
@@ -173,7 +174,7 @@ class JobWatch:
             yield Pause(min(left_s, LONGEST_S, max(SHORTEST_S, SHARE * (self._calls.clock() - changed_at))))
 
     def _look(self, etag: str | None = None) -> Telling[tuple[str | None, JobView | None]]:
-        """The job and its ETag; nothing in its place if all is as it was."""
+        """The ETag and the job; None in place of the job if it has not changed."""
         headers = {} if etag is None else {"If-None-Match": etag}
         request = Send(method="GET", path=self._path, headers=headers, harmless=True)
         answer = yield from self._calls.ask(request, until=self._ends_at)
@@ -182,7 +183,7 @@ class JobWatch:
         return answer.headers.get("etag"), self._calls.read(answer.body, JobView)
 
     def _history(self) -> Telling[None]:
-        """The events after those that were told, page by page."""
+        """The events after those already emitted, page by page."""
         while True:
             request = Send(
                 method="GET",
@@ -211,7 +212,7 @@ class JobWatch:
             yield Emit(place)
 
     def _tell_job(self, job: JobView) -> Telling[None]:
-        """The job once; then only how it waits, as all else is told by events."""
+        """Emits the job once; later only how it waits, as events report all else."""
         if self._job is None:
             self._job = job
             self._place = (job.position, job.waiting_for, job.estimated_wait_s is None)

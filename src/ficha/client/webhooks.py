@@ -31,12 +31,12 @@ class WebhookMethods(RequestMethods):
 
     @operation
     def remove_webhook(self, webhook_id: str, *, account: str | None = None) -> Flow[WebhookView]:
-        """Nothing more is sent to the endpoint."""
+        """Removes an endpoint: nothing more is sent to it."""
         return self.post(_of(webhook_id, "remove"), WebhookView, query={"account": account})
 
     @operation
     def enable_webhook(self, webhook_id: str, *, account: str | None = None) -> Flow[WebhookView]:
-        """An endpoint that was disabled is told of what happens from now on."""
+        """Enables a disabled endpoint: it gets what happens from now on."""
         return self.post(_of(webhook_id, "enable"), WebhookView, harmless=True, query={"account": account})
 
     @operation

@@ -1,6 +1,6 @@
 """Limits on answers: how long a client may take for each part of one, and how many bytes a caller's answers may hold.
 
-Pure ASGI, so that it holds under any server. Under our own, `protocol` also drops what the socket does not take.
+Pure ASGI, so that they hold under any server. Under our own, `protocol` also drops a connection that takes no bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .usage import UnderWay, Usage
 PART_BYTES: Final = 262_144
 """A larger answer is sent in parts of this size, each with the time limit, and its bytes are counted."""
 OTHERS_FIRST_S: Final = 1.0
-"""So much later than the server that owns the socket, which can also drop what is in its buffer."""
+"""How much longer this limit is than that of the server, which should act first: it can also drop what it buffers."""
 
 
 class TakesNothing(TimeoutError):
@@ -30,7 +30,8 @@ class TakesNothing(TimeoutError):
 
 
 class AnswerLimits:
-    """Middleware that gives up an answer which its client does not take, and counts what a request has under way."""
+    """Middleware that aborts an answer which its client does not take in time, and counts what requests have under
+    way."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
@@ -46,7 +47,7 @@ class AnswerLimits:
         try:
             await in_steps(self._answered(scope, receive, answer.send), usage.spent)
         except TakesNothing:
-            # There is nobody to answer. Without its end, the server closes the connection.
+            # Nobody is left to answer. As the answer stays incomplete, the server closes the connection.
             pass
         finally:
             usage.end()
@@ -57,7 +58,7 @@ class AnswerLimits:
 
 @coroutine
 def in_steps(request: Coroutine[Any, Any, None], told: Callable[[float], None]) -> Generator[Any, Any, None]:
-    """Runs a request, and tells how long each of its steps, from one wait to the next, kept the event loop."""
+    """Runs a request. Passes to `told` how long each of its steps, from one wait to the next, kept the event loop."""
     step = partial(request.send, None)
     while True:
         began_at = time.perf_counter()
@@ -90,7 +91,7 @@ class _Answer:
             return
         if message["type"] == "http.response.start":
             self._usage.leave_turn()
-            # A file is sent as it is read: no more of it is held than one piece.
+            # A file is sent as it is read: only one piece of it is in memory.
             is_held = not self._scope["state"].get("sends_file", False)
             if is_held and (size := _length(message)) > PART_BYTES and not await self._is_counted_whole(size):
                 return
@@ -103,8 +104,8 @@ class _Answer:
             await self._send(message)
 
     async def _is_counted_whole(self, size: int) -> bool:
-        """Counts an answer until the request ends, or refuses it. Only a question is refused when its answer is known
-        already: what has changed something is told in any case."""
+        """Counts the whole answer until the request ends, or refuses the request and returns False. Only a GET is
+        refused: the answer to a call that may have changed something is always sent."""
         try:
             if self._scope["method"] == "GET":
                 self._usage.take("bytes", size)

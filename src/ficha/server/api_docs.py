@@ -31,7 +31,7 @@ _LIMITS: Final = {
     "pattern": "like {}",
 }
 _SCOPES: Final = ("user", "service", "admin", "viewer", "job")
-"""In the order in which they are told."""
+"""In the order in which the page lists them."""
 
 
 def docs_page(document: Json, root: str = "") -> bytes:
@@ -174,7 +174,7 @@ def _shapes(shapes: Json) -> str:
 
 
 def _words(schema: Json) -> str:
-    """What is said of a shape and not of one of its fields."""
+    """The part of a shape's description that is not about one of its fields."""
     return _prose("\n\n".join(_described(schema)[0]))
 
 
@@ -200,7 +200,7 @@ def _described(schema: Json) -> tuple[list[str], dict[str, str]]:
     fields: dict[str, str] = {}
     for part in schema.get("description", "").split("\n\n"):
         rest = []
-        # A line that is indented goes on with the one before; a sentence may begin with a field's name, too.
+        # An indented line continues the one before; a sentence may begin with a field's name, too.
         for line in re.split(rf"\n|(?<=\.) (?=(?:{'|'.join(names)}): )", re.sub(r"\n\s+", " ", part)):
             found = _FIELD.fullmatch(line)
             named = [] if found is None else found[1].replace("`", "").split(", ")
@@ -225,7 +225,7 @@ def _named_type(schema: Json) -> tuple[str, list[str]]:
     if "$ref" in schema:
         return _reference(schema["$ref"].rpartition("/")[2]), []
     if "anyOf" in schema:
-        # What may be left out may be null too.
+        # A field that may be left out may be null too; the page does not repeat that.
         kinds = [one for one in schema["anyOf"] if one != {"type": "null"} or "default" not in schema]
         return _named_type(kinds[0]) if len(kinds) == 1 else (" or ".join(dict.fromkeys(map(_type, kinds))), [])
     if "enum" in schema:
@@ -250,7 +250,7 @@ def _reference(name: str) -> str:
 
 
 def _shape_name(name: str) -> str:
-    """As it is told: `Page_JobView_` is a page of jobs."""
+    """The name to show: `Page_JobView_` becomes `Page of JobView`."""
     found = re.fullmatch(r"([A-Za-z]+)_(\w+)_", name)
     return name if found is None else f"{found[1]} of {found[2]}"
 

@@ -42,9 +42,9 @@ log = logging.getLogger("ficha.server")
 
 
 def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
-    """The ASGI application for `app`. Its lifespan opens `app`; mounted into another application, the first request
-    does, unless it is open already. Without settings and FICHA_SECRET it warns, and refuses to serve a database that
-    another process serves without it too."""
+    """The ASGI application for `app`. Its lifespan opens `app`; when it is mounted into another application, the first
+    request does, unless `app` is open already. Without settings and FICHA_SECRET it logs a warning, and refuses to
+    serve a database that another process serves without FICHA_SECRET too."""
     chosen = settings or Settings.passing()
     process_secret: ProcessSecret | None = None
     if settings is None and not Settings.has_secret():
@@ -70,7 +70,7 @@ def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     state.tools = {}
     state.metrics = Metrics(app)
     for router in ROUTERS:
-        # One flat list, which requests are matched against and the OpenAPI document is made of.
+        # One flat list: requests are matched against it, and the OpenAPI document is made from it.
         server.router.routes += router.routes
     server.router.routes += page_routes(chosen)
     _add_handlers(server)
@@ -86,8 +86,8 @@ class Server(FastAPI):
 
 
 class _Opening:
-    """Opens the application once, at the first call, takes what a process without a secret needs, and works on bulk
-    acts."""
+    """Opens the application once, at the first call. Also takes the duty of a process without FICHA_SECRET and runs
+    bulk acts."""
 
     def __init__(self, app: Ficha, process_secret: ProcessSecret | None) -> None:
         self._app = app

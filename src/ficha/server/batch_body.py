@@ -1,5 +1,5 @@
-"""The body of a batch, read item by item: as a whole it would be one long call of the parser, which stops every thread,
-and all its values at once would take twenty times the memory of its text."""
+"""Reads the body of a batch item by item. Read as a whole, it would be one long call of the parser, which blocks every
+thread, and all its values at once would take twenty times the memory of its text."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .body_values import converted, with_checked_json
 from .strict_json import DECODER, refuse_surrogates, repeated_key, telling_errors
 
 SLICE_CHARACTERS: Final = 524_288
-"""How much is read at a time."""
+"""How many characters a slice of work reads, before the item that ends it."""
 CUT_CHARACTERS: Final = 16
-"""What the parser says of the last characters of a window may be so only because the text was cut there."""
+"""A value or an error that ends this close to a window's end is not trusted: the window may have cut the text there."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(BatchRequest))
 
 
 def read_batch(text: str, limits: Limits, item_characters: int) -> Generator[None, None, BatchRequest]:
-    """The batch, in slices of work. Its payloads are checked and canonical.
+    """Reads the batch, in slices of work. Its payloads are checked and canonical.
 
-    item_characters: the most for one item.
+    item_characters: the most characters of one item.
     """
     with telling_errors():
         values = _Values(text, item_characters)
@@ -48,7 +48,7 @@ def read_batch(text: str, limits: Limits, item_characters: int) -> Generator[Non
                 raise arg.invalid(f"the body does not fit: Object contains unknown field `{name[:80]}`")
             if name == "items" and values.is_at("[", at):
                 at = yield from _read_items(values, at, items, limits)
-                # The items are checked already; this stands for them.
+                # The items are checked already; a placeholder stands for them.
                 members[name] = [{"tool": "_"}] if items else []
             else:
                 members[name], at = values.value(at)
@@ -59,7 +59,7 @@ def read_batch(text: str, limits: Limits, item_characters: int) -> Generator[Non
 
 
 def _read_items(values: _Values, at: int, items: list[BatchItem], limits: Limits) -> Generator[None, None, int]:
-    """Reads the list that begins there; gives where it ends."""
+    """Reads the list that begins at `at` into `items`; returns where it ends."""
     sliced_at = at = values.skip(at + 1)
     while not values.is_at("]", at):
         if len(items) == limits.batch_jobs:
@@ -75,7 +75,8 @@ def _read_items(values: _Values, at: int, items: list[BatchItem], limits: Limits
 
 
 class _Values:
-    """The values of a text, one by one. The parser sees a window of it, so that no value keeps it for long."""
+    """The values of a text, one by one. The parser sees only a window of it, so that no value keeps it busy for
+    long."""
 
     def __init__(self, text: str, most: int) -> None:
         self.text = text
@@ -83,7 +84,7 @@ class _Values:
         self._show(0)
 
     def value(self, at: int) -> tuple[Any, int]:
-        """The value that begins there, and where it ends."""
+        """The value that begins at `at`, and where it ends."""
         try:
             found, end = DECODER.raw_decode(self._window, at - self._begin)
             if not self._is_cut(end):
@@ -109,7 +110,7 @@ class _Values:
         return self._goes_on and end > len(self._window) - CUT_CHARACTERS
 
     def name(self, at: int) -> tuple[str, int]:
-        """The member's name that begins there, and where its value begins."""
+        """The member's name that begins at `at`, and where its value begins."""
         if not self.is_at('"', at):
             raise json.JSONDecodeError("Expecting property name enclosed in double quotes", self.text, at)
         name, at = self.value(at)
@@ -119,7 +120,7 @@ class _Values:
         return name, self.skip(at + 1)
 
     def next_one(self, at: int, closing: str) -> int:
-        """Where the next value of the list or object begins, or where that ends."""
+        """Where the next value of the list or object begins, or where the list or object ends."""
         at = self.skip(at)
         if self.is_at(closing, at):
             return at
@@ -135,7 +136,7 @@ class _Values:
             raise json.JSONDecodeError("Extra data", self.text, at)
 
     def skip(self, at: int) -> int:
-        """Where the white space that may begin there ends."""
+        """The position after any white space at `at`."""
         found = _SPACE.match(self.text, at)
         assert found is not None
         return found.end()

@@ -42,7 +42,7 @@ async def sent_items(request: Request, tool: str | None) -> list[BatchItem]:
 def read_lines(
     text: bytes, form: LineFormat, tool: str | None, schemas: Schemas, limits: Limits
 ) -> Generator[None, None, list[BatchItem]]:
-    """The items, in slices of work. Their payloads are checked and canonical."""
+    """Reads the items, in slices of work. Their payloads are checked and canonical."""
     items: list[BatchItem] = []
     # Not splitlines(), which also splits at characters that JSON allows in strings.
     lines = (f"{line}\n" for line in utf8(text).removeprefix("\ufeff").split("\n"))

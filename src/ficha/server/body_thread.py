@@ -17,19 +17,20 @@ from ..json_values import uncollected
 
 T = TypeVar("T")
 RESTS: Final = 4
-"""After a slice, the next one of the same account waits so many times as long as it took: one account's bodies have a
-fifth of the time at most."""
+"""An account's next slice waits this many times as long as its last one took, so one account's bodies get at most a
+fifth of the time."""
 RESTS_AFTER_REFUSAL: Final = 100
-"""The same after a slice that found the body to be no acceptable JSON: who sends such bodies has a hundredth."""
+"""The same after a slice that refused the body as no acceptable JSON: who sends such bodies gets a hundredth at
+most."""
 REST_MAX_S: Final = 2.0
-"""Who would have to wait for longer is refused."""
+"""A request that would have to wait longer than this is refused."""
 KEPT: Final = 1_000
-"""Accounts that are kept; beyond it those that do not rest are forgotten."""
+"""How many accounts are kept; once there are that many, those without a slice under way or a pause left are dropped."""
 
 
 class BodyThread:
-    """Runs the slices of work that reading a body takes, those of one request after those of another. A slice is short,
-    and none is begun for a caller who has left."""
+    """Runs the slices of work that reading a body takes. Requests take turns, one slice at a time. A slice is short,
+    and none begins for a client that has disconnected."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -37,7 +38,7 @@ class BodyThread:
         self._accounts: dict[str, _Account] = {}
 
     async def run(self, request: Request, read: Callable[[], Generator[None, None, T]]) -> T:
-        """What the generator returns. It yields after each slice."""
+        """Runs the generator, which yields after each slice, and returns its result."""
         reading = _Reading(read())
         account = self._account(getattr(request.state, "account_id", None))
         while not reading.result:
@@ -61,7 +62,8 @@ class BodyThread:
         return reading.result[0]
 
     def _account(self, account_id: str | None) -> _Account:
-        """Where the account's requests meet; a request of a key for all accounts is by itself, and never rests."""
+        """What the account's requests share. A request with a key for all accounts shares nothing and need not
+        pause."""
         if account_id is None:
             return _Account(is_bound=False)
         if len(self._accounts) >= KEPT:
@@ -78,7 +80,7 @@ class BodyThread:
 
 
 class _Account:
-    """One account's turn for a slice, and until when it rests."""
+    """One account's turn for a slice, and when its next slice may begin."""
 
     def __init__(self, *, is_bound: bool = True) -> None:
         self.turn = asyncio.Lock()

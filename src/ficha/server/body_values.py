@@ -1,4 +1,4 @@
-"""What a body says, as the struct that a route takes."""
+"""Turns a body's values into the struct that a route takes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def converted(value: Any, kind: type[T], place: str = "") -> T:
 
 
 def with_checked_json(value: S, limits: Limits) -> S:
-    """The same, with the JSON that it holds (a payload, a result) checked and made canonical."""
+    """A copy of the struct with its JSON (a payload, a result) checked and made canonical."""
     found = {name: getattr(value, name) for name in _json_fields(type(value))}
     checked = {name: CheckedJson(given, limits.json_depth) for name, given in found.items() if given is not None}
     return replace(value, **checked)

@@ -52,7 +52,7 @@ class Call:
 
     @property
     def acting(self) -> BoundOperations:
-        """The operations in the caller's name: the audit log has whatever they change."""
+        """The operations in the caller's name: the audit log records whatever they change."""
         return self.app.acting(self.caller.name)
 
     @property
@@ -71,7 +71,7 @@ class Call:
         return found
 
     def account_if_any(self, named: str | None) -> str | None:
-        """The same where a service may mean all accounts."""
+        """The same, but None where a service means all accounts."""
         if self.sees_all:
             return named
         if named is not None and named != self.caller.account:
@@ -84,7 +84,7 @@ class Call:
         return None if self.sees_all else self.caller.account
 
     def check_owner(self, account: str, absent: Refusal) -> None:
-        """Refuses what belongs to another account with `absent`, which is said of what does not exist."""
+        """Refuses what belongs to another account with `absent`, the refusal of what does not exist."""
         if self.owner is not None and account != self.owner:
             raise Refused.of(absent)
 
@@ -96,7 +96,7 @@ class Call:
         return job
 
     def shown(self, job: JobView) -> JobView:
-        """What the caller may read of a job: a service or an admin all of it, its owner no internal error."""
+        """What the caller may read of a job: its owner all but internal errors, the other scopes all of it."""
         return job if self.sees_all else owner_job_view(job)
 
     def shown_event(self, event: EventView) -> EventView:
@@ -191,9 +191,9 @@ class OwnPages(Guard):
 
 
 def check_same_origin(request: Request) -> None:
-    """Refuses a request unless a page of this server sent it. Browsers send cookies by themselves, so a change that is
-    asked for with a cookie alone could be another page's. `Sec-Fetch-Site` and `Origin` are the browser's own words;
-    over plain HTTP it sends only the second."""
+    """Refuses a request unless a page of this server sent it. Browsers send cookies by themselves, so another page
+    could request a change with the cookie alone. `Sec-Fetch-Site` and `Origin` are set by the browser, not by the page;
+    over plain HTTP the browser sends only `Origin`."""
     site, origin, host = (request.headers.get(name) for name in ("sec-fetch-site", "origin", "host"))
     is_same = origin in (f"http://{host}", f"https://{host}") if site is None else site == "same-origin"
     if not is_same:
@@ -212,7 +212,7 @@ def peer_of(request: Request) -> str:
 
 
 def _cookie(request: Request) -> str | None:
-    """The text of a sign-in's cookie. Of two, browsers send that of the longer path first."""
+    """The text of a sign-in's cookie. Of two cookies, browsers send the one with the longer path first."""
     for header in request.headers.getlist("cookie"):
         for part in header.split(";"):
             name, is_set, text = part.strip().partition("=")
@@ -222,7 +222,7 @@ def _cookie(request: Request) -> str | None:
 
 
 def _check_headers(request: Request) -> None:
-    """Refuses a second header where one is meant: whoever else reads the request might go by the other one."""
+    """Refuses a repeated header where only one is allowed: a proxy on the way might read the other one."""
     names = [name for name, _ in request.scope["headers"] if name in ONCE]
     if len(names) > len(set(names)):
         [(repeated, _)] = Counter(names).most_common(1)
@@ -230,7 +230,7 @@ def _check_headers(request: Request) -> None:
 
 
 def _check_text(request: Request) -> None:
-    """Refuses a URL whose encoded bytes are no UTF-8, as half a surrogate pair is: another text would be read."""
+    """Refuses a URL whose encoded bytes are not UTF-8, such as half a surrogate pair: another text would be read."""
     for part in (request.scope.get("raw_path") or b"", request.scope["query_string"]):
         if b"%" in part:
             try:
@@ -240,8 +240,8 @@ def _check_text(request: Request) -> None:
 
 
 def _check_query(request: Request) -> None:
-    """Refuses parameters that the route does not have, or takes once and was given twice: a mistake would be ignored
-    silently."""
+    """Refuses parameters that the route does not have, and repeated ones that it takes once: otherwise a mistake would
+    be ignored silently."""
     if not (query := request.scope["query_string"]):
         return
     if query.count(b"&") >= MAX_PARAMETERS:
@@ -274,7 +274,7 @@ Account = Annotated[Call, Depends(Guard("user", "service", "admin"))]
 OneJob = Annotated[Call, Depends(Guard("user", "service", "admin", "job"))]
 Service = Annotated[Call, Depends(Guard("service", "admin"))]
 Admin = Annotated[Call, Depends(Guard("admin"))]
-# The same for routes that only read, which a viewer may call too. A test holds every GET to these, and no other method.
+# The same for routes that only read, which a viewer may call too. A test checks that exactly the GET routes use these.
 AccountReader = Annotated[Call, Depends(Guard("user", "service", "admin", "viewer"))]
 JobReader = Annotated[Call, Depends(Guard("user", "service", "admin", "viewer", "job"))]
 Stream = Annotated[Call, Depends(Guard("user", "service", "admin", "viewer", "job", in_query=True))]

@@ -1,5 +1,5 @@
-"""Inside somebody else's server (`app.asgi()` under uvicorn, or mounted into an application): its log lines show no
-token, its stop ends live streams, and a process without FICHA_SECRET is the only one."""
+"""Inside another server (`app.asgi()` under uvicorn, or mounted into an application): that server's log lines show no
+tokens, live streams end when it stops, and at most one process serves a database without FICHA_SECRET."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOST_LOGGERS: Final = ("uvicorn.access", "uvicorn.asgi", "gunicorn.access", "hyp
 HIDDEN: Final = "[hidden]"
 _PARAMETER: Final = re.compile(r"(?P<name>[^=&?'\"\s]{1,40})=[^&\s'\"]+")
 STOP_SEEN_S: Final = 0.25
-"""How long after the host's server was told to stop live streams go on."""
+"""How often the host's server is polled for its stop: live streams end at most this much later."""
 SECRET_DUTY: Final = "process without FICHA_SECRET"  # noqa: S105 (a name, not a secret)
 SECRET_HELD_S: Final = 6.0
 SECRET_RENEWED_S: Final = 2.0
@@ -48,7 +48,7 @@ NO_SECRET: Final = (
 
 
 def take_token(scope: MutableMapping[str, Any]) -> str | None:
-    """The query's `token`, which is hidden in the scope from here on: hosts log URLs from it."""
+    """Takes the query's `token` and hides it in the scope, because hosts log URLs from there."""
     query: bytes = scope.get("query_string", b"")
     if b"=" not in query:
         return None
@@ -111,7 +111,7 @@ _WATCHES: Final[WeakKeyDictionary[EventTail, _Watch]] = WeakKeyDictionary()
 
 @contextmanager
 def ending_with_host(live: EventTail) -> Iterator[None]:
-    """While somebody waits here, watches for the host's stop and then ends all live streams and waits."""
+    """While the block runs, watches for the host's stop, and then ends all live streams and waits."""
     watch = _WATCHES.setdefault(live, _Watch())
     watch.waiting += 1
     if watch.task is None:
@@ -132,8 +132,8 @@ async def _watch_host(live: EventTail) -> None:
 
 
 def _host_stops() -> bool:
-    """Whether uvicorn was told to stop. It then waits for open requests, and tells the application only after them; but
-    its handler of SIGTERM is a method of the server, which knows."""
+    """Whether uvicorn was told to stop. It waits for open requests first and notifies the application only after them,
+    but its handler of SIGTERM is a method of the server object, which has the flag `should_exit`."""
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     return getattr(server, "should_exit", False) is True
 
@@ -189,7 +189,8 @@ class ProcessSecret:
         return outcome
 
     def _is_ours(self, outcome: Elected) -> bool:
-        """Also a process that was forked from the one that made the secret has it."""
+        """Whether the owner has this process's secret: it is this process, or forked with it from the one that made
+        it."""
         return outcome.leads or outcome.owner.endswith(self._digest)
 
 
@@ -199,7 +200,7 @@ def _process(owner: str) -> str:
 
 
 def _has_died(owner: str) -> bool:
-    """Whether a process of this machine is gone. Of others, and where one cannot ask, this is not known."""
+    """Whether the owner was a process of this machine and is gone. False where that cannot be known."""
     host, pid, _ = owner.split(" ")
     if os.name != "posix" or host != socket.gethostname():
         return False

@@ -17,7 +17,7 @@ BATCHES: Final = ("/api/batches", "/api/batches/lines")
 """The routes that take many jobs at once, and therefore a larger body."""
 SIGN_IN: Final = "/api/sign-in"
 SIGN_IN_BYTES: Final = 16_384
-"""What a stranger may send there: more than the longest token."""
+"""The largest body of a sign-in, which anybody may send: more than the longest token."""
 UPLOADS: Final = "/api/uploads"
 """The one route that takes files."""
 
@@ -76,12 +76,12 @@ class _Body:
             # From here on, `receive` only waits for the caller to disconnect, without a time limit.
             return await self._receive()
         if self._deadline is None:
-            # The time starts when the application first reads: until then the caller is not the slow one. Who it is has
-            # been found out by then, so the bytes are counted as theirs.
+            # The time starts when the application first reads: until then it is not the caller who is slow. By then the
+            # caller is authenticated, so the bytes are counted as theirs.
             self._deadline = asyncio.get_running_loop().time() + self._within_s
             self._hold(_length(self._scope) or 0)
         usage: Usage | None = self._scope.get("state", {}).get("usage")
-        # Whoever sends slowly does not keep their account's other requests waiting.
+        # A slow sender does not keep its account's other requests waiting.
         had_turn = usage is not None and usage.leave_turn()
         try:
             async with asyncio.timeout_at(self._deadline):
@@ -124,7 +124,7 @@ class _Body:
 
 
 def _is_upload(scope: Scope) -> bool:
-    """Whether the body is a file, which is not held but passed on: whoever reads it bounds its size and its time."""
+    """Whether the body is a file. It is streamed, not held, and the route that reads it limits its size and time."""
     is_file = any(
         name == b"content-type" and value.lower().startswith(b"multipart/form-data") for name, value in scope["headers"]
     )

@@ -1,5 +1,5 @@
-"""Every metric of `/metrics`: its name, what it says, its labels and whose it is. The documentation, the alert rules
-and the dashboard are compared with this table."""
+"""Every metric of `/metrics`: its name, help text, labels and scope. Tests compare the documentation, the alert rules
+and the dashboard with this table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 MetricKind = Literal["counter", "gauge", "histogram"]
 MetricScope = Literal["database", "process"]
-"""Metrics of the database are the same in every process; those of a process add up over all of them."""
+"""Metrics of the database are the same in every process; those of a process are to be summed over all processes."""
 
 
 class Metric(Struct, frozen=True):

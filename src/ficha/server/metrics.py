@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 CACHED_S: Final = 1.0
-"""How long an answer is good for others who ask."""
+"""How long an answer is reused for other scrapes."""
 MOST_NAMES: Final = 100
-"""So many pools, providers and workers have labels of their own, by name; the others count together as `other`."""
+"""How many pools, providers and workers have labels of their own, the first by name; the rest count as `other`."""
 
 Labels = tuple[str, ...]
 
 
 class Metrics:
-    """The text that Prometheus reads. Many who ask at once cause one reading of the database a second."""
+    """The text that Prometheus reads. However many scrapes arrive, the database is read once a second at most."""
 
     def __init__(self, app: Ficha) -> None:
         self._app = app
@@ -51,13 +51,13 @@ class Metrics:
         return rendered(await self.families())
 
     async def families(self) -> list[Family]:
-        """Those of the database."""
+        """The metrics of the database."""
         making = self._making
         is_old = time.monotonic() - self._made_at > CACHED_S
         if making is None or (making.done() and (is_old or making.exception() is not None)):
             making = self._making = asyncio.ensure_future(self._make())
             self._made_at = time.monotonic()
-        # Whoever stops waiting does not take the answer from the others.
+        # A scrape that is cancelled must not cancel the reading that others wait for.
         return await asyncio.shield(making)
 
     async def _make(self) -> list[Family]:
@@ -67,10 +67,10 @@ class Metrics:
 
 
 def rendered(families: Iterable[Family]) -> bytes:
-    """These, and those of this process."""
+    """The given metrics and those of this process, as text."""
     registry = CollectorRegistry()
     registry.register(_Made([*families, build_info()]))
-    # Where several processes share a port, memory and processor time of the one that was reached would tell nothing.
+    # Where several processes share a port, a scrape reaches any of them: its memory and processor time say nothing.
     own = () if SHARED is not None else (PROCESS_COLLECTOR,)
     for collector in (ProcessCollector(), *own, PLATFORM_COLLECTOR):
         registry.register(collector)
@@ -186,7 +186,7 @@ def _workers(seen: MetricReadings) -> Iterator[Family]:
     names = _names(worker.name for worker in seen.workers)
     for worker in seen.workers:
         label = (names[worker.name],)
-        # Of those that share a label, the one that was not heard of for the longest time.
+        # Workers that share a label show the one that has been silent for longest.
         seen_at[label] = min(seen_at.get(label, float("inf")), worker.seen_at / SECOND)
         states[state_of(worker, seen.now),] += 1
     yield _gauge("ficha_workers", states)
@@ -194,7 +194,7 @@ def _workers(seen: MetricReadings) -> Iterator[Family]:
 
 
 def _providers(providers: list[ProviderView]) -> Iterator[Family]:
-    """Of those that share a label, the worst."""
+    """Providers that share a label show the worst value."""
     names = _names(provider.name for provider in providers)
     values: dict[str, dict[Labels, float]] = {name: {} for name in _OF_PROVIDER}
     for provider in providers:
@@ -216,7 +216,7 @@ _OF_PROVIDER: Final = ("down", "probing", "failures", "turns", "wait_seconds")
 
 
 def _names(found: Iterable[str]) -> dict[str, str]:
-    """The label of each name: the first ones their own, by name, so that a label stays where it is."""
+    """The label of each name: the first `MOST_NAMES`, sorted by name so that labels are stable, have their own."""
     return {name: name if index < MOST_NAMES else OTHER for index, name in enumerate(sorted(set(found)))}
 
 
@@ -240,12 +240,12 @@ def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: dict[Labels
 def _histogram(
     name: str, found: dict[str, Histogram], bounds: tuple[int, ...] = DURATIONS_MS, unit: int = 1_000
 ) -> Family:
-    """`unit`: how many of what is counted are one of what is shown."""
+    """`unit`: how many units of the stored values make one that is shown (1,000 ms, a second)."""
     labels = METRICS[name].labels
     family = HistogramMetricFamily(name, METRICS[name].help, labels=labels)
     for label, histogram in sorted(found.items()):
         buckets, below = [], 0
-        # A bound of another release stays what it was: it counts from the next bound up.
+        # A stored bound that this release does not have counts into the next bound up.
         for bound in sorted({*bounds, *histogram.buckets} - {BEYOND}):
             below += histogram.buckets.get(bound, 0)
             if bound in bounds:

@@ -1,8 +1,8 @@
 """The OpenAPI document: what FastAPI knows of paths and parameters, with the shapes of bodies, answers and problems.
 
-Bodies and answers are msgspec's, so their schemas are too. What a route takes is read off its `body` dependency, who
-may call it off its `Guard`; what it gives it says itself, with `gives`. The codes that it may refuse with follow from
-the commands that it names, by their rules.
+Bodies and answers are msgspec structs, so msgspec makes their schemas. What a route takes comes from its `body`
+dependency, who may call it from its `Guard`, and what it answers from `gives`. The codes that it may refuse with follow
+from the rules of the commands that it names.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def gives(
     media_types: tuple[str, ...] = ("application/json",),
     takes_bytes: bool = False,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Says of a route's function what it answers with, and what may refuse it: a command, by the codes of its rule, or
-    the checks before one, by their code."""
+    """Declares what a route's function answers with, and what may refuse it: commands, which stand for the codes of
+    their rules, and the codes of checks before them."""
     codes = {code for one in refuses for code in ((one,) if isinstance(one, str) else RULES[one].refuses)}
     shapes = {status: shape} | ({} if also is None else {also: shape})
 
@@ -179,7 +179,7 @@ def _problems(codes: set[AnyCode]) -> dict[str, Any]:
 
 
 def guard_of(route: APIRoute) -> Guard | None:
-    """Who may call a route; None if it does not say, which no route may do."""
+    """The guard of a route; None if the route has none, for which a test fails."""
     found = [one.call for one in route.dependant.dependencies if isinstance(one.call, Guard)]
     return found[0] if found else None
 

@@ -33,7 +33,7 @@ PAGE_HEADERS: Final = {
 }
 FOREVER: Final = "public, max-age=31536000, immutable"
 ASKED_AGAIN: Final = "no-cache"
-"""Kept, and asked about by its ETag before it is used."""
+"""The browser keeps the file, and revalidates it by its ETag before each use."""
 HTML: Final = "text/html; charset=utf-8"
 _MEDIA_TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -51,7 +51,7 @@ _PACKED: Final = frozenset({".css", ".html", ".js", ".json", ".svg", ".txt", ".w
 
 
 class PageFile(Struct, frozen=True):
-    """A file of a page. `packed`: the same, compressed; None where that does not help."""
+    """A file of a page. `packed`: its body, compressed; None where that does not help."""
 
     body: bytes
     packed: bytes | None

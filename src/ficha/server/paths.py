@@ -1,4 +1,4 @@
-"""Names in paths: an account called `a/b` is `/api/admin/accounts/a%2Fb`, and its slash ends no part of the path."""
+"""Names in paths: an account called `a/b` is `/api/admin/accounts/a%2Fb`, and its slash does not split the path."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def with_encoded_slashes(scope: Scope) -> Scope:
     if raw is not None:
         parts = [unquote(part) for part in parts]
         if "/".join(parts) != path:
-            # Not the same path: something on the way has rewritten the one and not the other.
+            # The two are not the same path: something on the way has rewritten only one of them.
             parts = path.split("/")
     return {**scope, "path": "/".join([root, *map(_encoded, parts[root.count("/") + 1 :])])}
 

@@ -45,7 +45,7 @@ class EdgeError(Exception):
 
 
 def refused_response(refused: Refused, correlation_id: str | None = None) -> Response:
-    """The answer that a refusal of the operations becomes."""
+    """Turns a refusal of the operations into an answer."""
     headers = {"WWW-Authenticate": 'Bearer realm="ficha"'} if refused.code == "UNAUTHENTICATED" else {}
     return problem_response(
         refused.code,
@@ -76,7 +76,7 @@ def problem_response(
 def problem(
     code: AnyCode, detail: str, *, retry_after_s: float | None = None, correlation_id: str | None = None, **details: Any
 ) -> dict[str, Any]:
-    """A problem's members; what the details say never hides one of them."""
+    """A problem's members; `details` never replaces one of them."""
     told = Problem(
         type=f"urn:ficha:problem:{code.lower().replace('_', '-')}",
         title=code.replace("_", " ").capitalize(),
@@ -91,6 +91,6 @@ def problem(
 
 
 def _quotable(detail: str) -> str:
-    """The words, cut, and as Unicode text: what they quote need not be."""
+    """The text, cut, and valid Unicode: what it quotes may be long and may be invalid."""
     shown = detail if len(detail) <= DETAIL_CHARACTERS else detail[:DETAIL_CHARACTERS] + "…"
     return shown if shown.isascii() else shown.encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,7 @@
 """What a server process counts of itself: requests, how long they take, live streams.
 
-Several processes that serve one port count in files that they share, so that each tells of all: a scrape reaches any of
-them. A process that is started anew goes on in the files of the one it replaces.
+Several processes that serve one port count in shared files, so that each can report for all: a scrape reaches any of
+them. A restarted process continues in the files of the one it replaces.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .supervisor import CHILD_NAME
 
 REQUEST_BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""Others, and paths that no route has, count as `other`: anybody can send them."""
+"""Other methods, and paths that no route has, count as `other`: anybody can send them."""
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder of the shared files, as the client of Prometheus reads it."""
 SHARED: Final = os.environ.get(FOLDER)
 
 
 def _share() -> None:
-    """Counts under the number of this process among its siblings: without that, every process that ever was would leave
-    files. What it had open when it died is closed."""
+    """Names the files of this process by its number among its siblings; if process ids named them, each restart would
+    leave files behind. Deletes the count of live streams that its predecessor had open when it died."""
     name = current_process().name
     if SHARED is not None and name.startswith(CHILD_NAME):
         number = name.removeprefix(CHILD_NAME)
@@ -68,6 +68,6 @@ class ProcessCollector:
         found = _REGISTRY.collect() if SHARED is None else shared(None, SHARED).collect()
         for family in found:
             if family.name.startswith("ficha_"):
-                # The client adds the times at which each series began as metrics of their own.
+                # The client library adds the time at which each series began as a metric of its own.
                 family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
                 yield family

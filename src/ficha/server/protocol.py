@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with limits: by itself it waits for headers without end and keeps all of them.
+"""uvicorn's HTTP protocol with limits; without them it waits for headers forever and keeps all of them.
 
 A connection is always either being answered or has a timer: for the headers of a request, for a body that is no longer
 read, or uvicorn's own timer for a connection idle between requests. While something waits to be written, another timer
@@ -46,8 +46,8 @@ class Protocol(HttpToolsProtocol):
     write_s: ClassVar[float] = 30.0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Called by the parser for each part of a body, and there may be one for each byte; uvicorn's own method would
-        # copy all that came before each time.
+        # The parser calls `on_body` for each part of a body, and each byte may be a part; uvicorn's own method would
+        # copy all earlier parts each time.
         self._parts: list[bytes] = []
         self.on_body = self._parts.append  # type: ignore[method-assign, assignment]
         super().__init__(*args, **kwargs)
@@ -64,7 +64,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # Pauses as soon as the socket does not take all, so that no unsent byte is without a timer.
+        # Writing pauses as soon as the socket does not take all, so that no unsent byte is without a timer.
         transport.set_write_buffer_limits(high=0)
         self._set_timer(self.header_s)
 
@@ -76,7 +76,7 @@ class Protocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._cancel_write_timer()
-        # To close would wait for the client, and hold what it does not take.
+        # Not `close`, which would wait for the client and hold the bytes that it does not read.
         self._write_timer = self.loop.call_later(self.write_s, self.transport.abort)
 
     def resume_writing(self) -> None:
@@ -128,7 +128,7 @@ class Protocol(HttpToolsProtocol):
             return f"this server speaks HTTP/1.1, not HTTP/{version}"
         if not self.url.isascii():
             return "the URL has bytes that are not ASCII; percent-encode them"
-        # Two servers on the way could each go by another of them.
+        # Of several, two servers on the way could each use another one.
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or (not hosts and version != "1.0"):
             return "send the header Host exactly once"

@@ -21,7 +21,7 @@ from .strict_json import strict_json, utf8
 
 T = TypeVar("T")
 LARGE_BYTES: Final = 32_768
-"""Bodies from this size are read on the thread. All that is done with a smaller one takes a few milliseconds."""
+"""Bodies from this size are read on the thread. Everything done with a smaller one takes a few milliseconds."""
 
 
 def body(kind: type[T], *, optional: bool = False) -> Any:
@@ -56,7 +56,7 @@ def _check_type(request: Request) -> None:
 
 
 def read_large(text: bytes, kind: Any, limits: Limits, most: int) -> Generator[None, None, Any]:
-    """A large body, in slices of work. What it holds of payloads and results is checked and canonical.
+    """Reads a large body, in slices of work. The payloads and results in it are checked and canonical.
 
     most: the largest body of a single submit, which an item of a batch must not exceed either.
     """

@@ -126,7 +126,7 @@ def _id_header(correlation_id: str) -> tuple[bytes, bytes]:
 
 
 def _correlation_id(scope: Scope) -> str:
-    """The caller's, if it is a plain name, since it goes into logs and headers; else a new one."""
+    """The caller's correlation id, if it is a plain name, since it goes into logs and headers; else a new one."""
     for name, value in scope["headers"]:
         if name == b"x-correlation-id" and (given := _NAME.fullmatch(value.decode("latin-1"))) is not None:
             return given[0]
@@ -159,7 +159,7 @@ def _log_request(scope: Scope, reply: _Reply, took_ms: float, failed: Exception 
         whole = (type(failed), failed, failed.__traceback__) if log.isEnabledFor(logging.DEBUG) else None
         line = log.makeRecord(log.name, logging.ERROR, __file__, 0, "request failed", (), whole, extra=fields)
         if whole is None:
-            # Python's own formatters show this text below the line, and no extra field.
+            # Python's own formatters show no extra fields, but show this text below the line.
             line.exc_text = f"{fields['method']} {fields['path']}, correlation id {state['correlation_id']}\n{place}"
         log.handle(line)
 

@@ -26,9 +26,9 @@ def job_answer(job: JobView, request: Request) -> Response:
 
 
 def polled(value: Any, request: Request, told: Any = None) -> Response:
-    """An answer that is asked for again and again, with an ETag; 304 if the caller has this version.
+    """An answer for callers that poll, with an ETag; 304 if the caller has this version.
 
-    told: what makes a version, if that is less than the whole value.
+    told: the part of the value whose changes make a new version; None for the whole value.
     """
     encoded = msgspec.json.encode(value if told is None else told)
     tag = f'W/"{hashlib.sha256(encoded).hexdigest()[:32]}"'

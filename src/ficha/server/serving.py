@@ -156,15 +156,16 @@ class ServerProcess(uvicorn.Server):
 
 
 def _limit_unread(found: socket.socket, seconds: float) -> None:
-    """Lets the system end connections accepted here whose client takes nothing for so long. It alone knows what waits
-    in the socket's own buffer, which holds the messages of a quiet stream for hours. Only Linux has it."""
+    """Makes the system end connections accepted here whose client takes nothing for that long. Only the system knows
+    what waits in the socket's own buffer, which can hold the messages of a quiet stream for hours. Linux only."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, min(int(seconds * 1_000), 2**31 - 1))
 
 
 def _freeze_objects() -> None:
     """Excludes all present objects from garbage collection, and makes it rarer. Each open stream has a hundred objects
-    or more; to traverse those of thousands every few seconds would block the loop for a quarter of a second."""
+    or more; traversing those of thousands of streams every few seconds would block the loop for a quarter of a
+    second."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

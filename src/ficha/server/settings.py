@@ -18,7 +18,8 @@ from .identity.settings import setting_problem
 
 WEAK_PREFIXES: Final = ("secret", "changeme", "password", "example")
 MIN_DISTINCT: Final = 8
-"""A secret must not begin with one of these words, and must have at least so many different characters."""
+"""How many different characters a secret must have at least. It must not begin with a word of `WEAK_PREFIXES`
+either."""
 HINT: Final = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
@@ -29,7 +30,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     secret: FICHA_SECRET. Signs job tokens, sign-ins and cursors; all processes of a deployment share it.
     jwt_secret: FICHA_JWT_SECRET. Accepts JWTs signed with it (HS256).
     jwt_jwks_url: FICHA_JWT_JWKS_URL. Accepts JWTs signed with a key found there (RS256, ES256, EdDSA).
-    jwt_audience, jwt_issuer: FICHA_JWT_AUDIENCE, FICHA_JWT_ISSUER. What a JWT must say; both are needed to accept any.
+    jwt_audience, jwt_issuer: FICHA_JWT_AUDIENCE, FICHA_JWT_ISSUER. What a JWT must name; both are needed to accept any.
     console: FICHA_CONSOLE. Whether the console is served, at `/console`: on or off. Defaults to on.
     cors_origins: FICHA_CORS_ORIGINS. Web pages that may call, separated by commas. Defaults to none.
     trusted_proxies: FICHA_TRUSTED_PROXIES. Addresses and networks of proxies whose `X-Forwarded-*` headers are
@@ -138,7 +139,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 @cache
 def _process_secret() -> str:
-    """One for all servers of this process."""
+    """One secret for all servers of this process."""
     return secrets.token_urlsafe(32)
 
 

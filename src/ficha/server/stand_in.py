@@ -70,7 +70,7 @@ class StandIn:
 
     async def _accept(self) -> asyncio.Server:
         loop, state = asyncio.get_running_loop(), ServerState()
-        # Of a copy, because the server closes what it accepts from.
+        # On a copy of the socket, because the server closes the one that it accepts from.
         return await loop.create_server(
             lambda: Protocol(self._config, state, {}, loop), sock=self._sock.dup(), backlog=BACKLOG
         )

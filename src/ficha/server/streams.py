@@ -1,8 +1,8 @@
 """Live updates over HTTP: what happens to a job or an account as server-sent events, and waiting for a job's end.
 
 A stream is a generator of bytes that knows nothing of HTTP; `EventStream` is the answer that carries it. Every event
-has its number as its id, so that a client that was cut off goes on after the last one it saw. What has no id can be
-missed without harm: it says how things are, not what happened.
+has its number as its id, so that a client that was cut off goes on after the last one it saw. A message without an
+id can be missed without harm: it says how things are, not what happened.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from .problems import problem
 from .process_metrics import streams
 
 KEEP_ALIVE_S = 15.0
-"""A stream in which nothing happens says so this often, so that nobody on the way takes it for dead."""
+"""How often an idle stream sends a comment, so that no proxy on the way treats it as dead."""
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 RECONNECT: Final = b"event: reconnect\nretry: 1000\ndata: {}\n\n"
-"""The last word of a stream that another process, or this one a little later, can go on with."""
+"""The last message of a stream that the client can resume, at another process or a little later at this one."""
 MISSED: Final = b"event: missed\ndata: {}\n\n"
-"""More has happened since then than is searched for an account's events: read its jobs to see how they are."""
+"""Sent if more happened since the given event than is searched for an account's events: read its jobs instead."""
 
 
 async def follow_job(
@@ -45,7 +45,7 @@ async def follow_job(
     `sees_all`, as the job's owner may see them."""
     is_first = True
     try:
-        # Closed with this stream: it would keep its follower until it is collected.
+        # Closed with this stream; otherwise its follower would stay until garbage collection.
         with ending_with_host(app.engine.live):
             async with aclosing(happenings(app, job_id, after, KEEP_ALIVE_S)) as stream:
                 async for told in stream:
@@ -84,8 +84,8 @@ async def follow_account(
 async def await_end(app: AllOperations, job_id: str, timeout_s: float) -> JobView | None:
     """The job once it has ended, or as it is when the time is up or the process shuts down.
 
-    None if the database cannot tell now. It raises nothing, since whoever waits has just submitted the job: they must
-    not hear that nothing was changed.
+    None if the database cannot be read now. It raises nothing, since the caller has just submitted the job and must
+    not get an answer which says that nothing was changed.
     """
     try:
         with suppress(Closed), ending_with_host(app.engine.live):
@@ -101,7 +101,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
     running: ClassVar[int] = 0
-    """How many there are in this process."""
+    """How many streams run in this process."""
 
     def __init__(self, call: Call, stream: AsyncGenerator[bytes, None]) -> None:
         most = call.settings.streams
@@ -114,7 +114,7 @@ class EventStream(Response):
         self._stream = stream
         self.status_code = 200
         self.background = None
-        # Nobody on the way is to keep it, or to wait until there is more of it.
+        # No proxy on the way may cache the stream, or buffer it until there is more.
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -141,8 +141,9 @@ class EventStream(Response):
             async with self._call.while_valid():
                 async for text in self._stream:
                     is_sending = True
-                    # Not before there is something to send: until then the request has a turn of its account's, and
-                    # pays for the time in which its history was searched, mostly elsewhere than on the event loop.
+                    # The answer starts once there is something to send. Until then the request keeps a turn of its
+                    # account's, and the time of searching its history counts as spent, though mostly not spent on the
+                    # event loop.
                     if not is_started:
                         self._call.usage.spent(time.monotonic() - began_at)
                         await send(start)

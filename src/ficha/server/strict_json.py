@@ -1,4 +1,4 @@
-"""JSON as bodies may have it: without what parsers disagree about, in time that the size of the text explains."""
+"""JSON as bodies may have it: without what parsers disagree about, read in a time that the text's size bounds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def utf8(text: bytes) -> str:
 
 @contextmanager
 def telling_errors() -> Iterator[None]:
-    """The parser's errors become the answer."""
+    """Turns the parser's errors into answers."""
     try:
         yield
     except json.JSONDecodeError as error:
@@ -49,7 +49,7 @@ def telling_errors() -> Iterator[None]:
 
 
 def refuse_surrogates(value: Any, text: str) -> None:
-    """Refuses half of a surrogate pair, which no database stores, in whatever field, key or value of the text it is."""
+    """Refuses half of a surrogate pair, which no database stores, wherever in the text it is."""
     if _SURROGATE.search(text) is None:
         return
     try:
@@ -57,7 +57,7 @@ def refuse_surrogates(value: Any, text: str) -> None:
     except UnicodeEncodeError:
         raise arg.invalid("the body holds a lone surrogate, which is not Unicode text") from None
     except OverflowError:
-        # An integer that is too large comes first. It is refused where it stands.
+        # An integer that is too large comes first; the check of its field refuses it.
         return
 
 
@@ -80,8 +80,8 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _float(text: str) -> float:
-    """The same as `float`. Other threads may run while a function of Python's does; during the parser's own they may
-    not."""
+    """The same as `float`. Other threads can run during a function written in Python; during the parser's own they
+    cannot."""
     return float(text)
 
 

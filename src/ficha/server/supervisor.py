@@ -28,15 +28,15 @@ EXIT_S: Final = 4.5
 FORCED_EXIT_S: Final = 1.0
 """How long they may take after a second signal."""
 STEADY_S: Final = 1.0
-"""A child that accepted connections for at least so long is replaced at once. So is any other that dies for the first
+"""A child that accepted connections for at least this long is replaced at once. So is any other that dies for the first
 time; if it dies again and again, it is replaced after a pause, longer each time."""
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 5.0
 ACCEPTS: Final = "accepts"
 STOPS: Final = "stops"
-"""What a child tells its parent."""
+"""The messages of a child to its parent: `ACCEPTS` and `STOPS`."""
 CHILD_NAME: Final = "ficha serve "
-"""What the name of each child begins with; its number follows, which a child that replaces it has again."""
+"""What the name of each child begins with; its number follows, and its replacement has the same number."""
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 # Not fork: a forked copy of the parent's open files and threads would be broken.
@@ -58,7 +58,7 @@ class Answering(Protocol):
 Started = Callable[[], None]
 Serve = Callable[[socket.socket, Started, Callable[[Stoppable], None]], None]
 """What a child runs: it serves the socket until it is stopped, calls the first function once it accepts requests, and
-passes the second what to stop. It must be a module's function, or a partial of one, because it is pickled."""
+passes to the second what to stop. It must be a module's function, or a partial of one, because it is pickled."""
 
 
 class Supervisor:
@@ -66,7 +66,7 @@ class Supervisor:
 
     sock: a bound socket, which the children listen at.
     ready: called when the first of them accepts requests.
-    stand_in: answers at the same socket while none of them does, from the first time on that one did.
+    stand_in: answers at the same socket while no child does, once one has.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class _Child:
         theirs.close()
 
     def read_messages(self, happened: Sequence[object]) -> None:
-        """Reads whether it accepts connections."""
+        """Reads the child's message: whether it accepts connections."""
         if self._pipe is None or self._pipe not in happened:
             return
         try:

@@ -4,9 +4,9 @@ answers.
 An account is counted as one, whichever of its keys, JWTs and job tokens a request came with. A key for all accounts is
 counted by itself, with limits of its own: it acts for many accounts. Each process counts for itself.
 
-Of an account's requests only a few are worked on at a time, and the others wait for their turn. So another account's
+Only a few of an account's requests are worked on at a time; the others wait for their turn. So another account's
 request never waits for more than those few, however many one account sends at once. An account whose requests keep the
-event loop for long, such as with large pages, rests after each and then has one turn at a time.
+event loop busy for long, such as with large pages, rests after each and then has one turn at a time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ What = Literal["requests", "streams", "uploads", "bytes"]
 
 RETRY_AFTER_S: Final = 1.0
 LONG_STEP_S: Final = 0.005
-"""A request that keeps the event loop for so long, without giving others a chance, is paid for by a rest."""
+"""After a step of a request that keeps the event loop for at least this long, its account rests."""
 RESTS: Final = 9
-"""The rest is so many times as long: one account's long steps have a tenth of the time at most."""
+"""How many times as long as the step the rest is: one account's long steps get a tenth of the time at most."""
 ONE_BY_ONE_S: Final = 1.0
 """How long after its rest an account's requests are worked on one at a time."""
 _WORDS: Final[dict[What, str]] = {
@@ -47,7 +47,7 @@ class Turns:
         self._rests_until = 0.0
 
     async def take(self) -> bool:
-        """Waits for a turn; whether it is one that nobody of the account shares."""
+        """Waits for a turn. Returns whether it is one of those that the account has one at a time."""
         await self._free.acquire()
         try:
             if not self._alone.locked() and time.monotonic() >= self._rests_until + ONE_BY_ONE_S:
@@ -69,13 +69,13 @@ class Turns:
         self._free.release()
 
     def spent(self, seconds: float) -> None:
-        """A request of the account kept the event loop for so long."""
+        """Lets the account rest, because a request kept the event loop for that long."""
         now = time.monotonic()
         self._rests_until = max(now, self._rests_until) + RESTS * seconds
         asyncio.get_running_loop().call_later(self._rests_until + ONE_BY_ONE_S - now, self._is_rested)
 
     def _is_rested(self) -> None:
-        """Nothing is to be done. Until it is called, the account's turns are kept, also while it has no request."""
+        """Does nothing. Its pending call keeps the account's turns in memory, also while the account has no request."""
 
 
 class UnderWay:
@@ -135,7 +135,7 @@ class Usage:
         self._who = ""
         self._taken: dict[What, int] = {}
         self._turns: Turns | None = None
-        """Those of its account; None for a caller who waits for none."""
+        """The turns of its account; None for a caller who needs none."""
         self._has_turn = self._is_alone = False
 
     async def take_turn(self) -> None:
@@ -154,7 +154,7 @@ class Usage:
         return True
 
     def spent(self, seconds: float) -> None:
-        """The request kept the event loop for so long."""
+        """Counts that the request kept the event loop for that long."""
         if seconds >= LONG_STEP_S and self._turns is not None:
             self._turns.spent(seconds)
 
@@ -171,7 +171,8 @@ class Usage:
         self.give_back("requests", self._taken.get("requests", 0))
 
     def take(self, what: What, amount: int = 1) -> None:
-        """Refused beyond the limit, unless it is all that the caller has: one alone is bounded elsewhere."""
+        """Counts more; refused beyond the limit, unless the caller has nothing else: a single one is bounded
+        elsewhere."""
         if self._caller is None:
             return
         present, most = self._under_way.count(self._who, what), self._under_way.limit(self._caller, what)
@@ -195,7 +196,7 @@ class Usage:
             self._taken[what] -= amount
 
     def end(self) -> None:
-        """Gives all of it back."""
+        """Gives back all that the request has taken."""
         self.leave_turn()
         for what, amount in self._taken.items():
             self._under_way.change(self._who, what, -amount)

@@ -92,7 +92,7 @@ class UploadBody(Body, frozen=True, kw_only=True):
 
 
 class PlanLimits(Struct, frozen=True, kw_only=True):
-    """What the account's plan allows; null does not bind."""
+    """What the account's plan allows; null is no limit."""
 
     max_running: int | None
     max_active: int | None
@@ -124,8 +124,8 @@ class CheckAnswer(Struct, frozen=True, kw_only=True):
 
 
 class QueueFinishBody(Body, frozen=True):
-    """How a job ended. `epoch` is the one that the claim gave; without it the job's present run is meant. The job's
-    owner reads `error` only if it is written `for_user`."""
+    """How a job ended. `epoch` is the one that the claim gave; without it the job's current run is meant. The job's
+    owner may read `error` only if it is written `for_user`."""
 
     job_id: str
     status: Literal["completed", "failed", "cancelled"]
@@ -154,7 +154,7 @@ class ClaimBody(Body, frozen=True):
 
 
 class LeaseAnswer(Struct, frozen=True, kw_only=True):
-    """A job to work on. Every word about it carries `job_id` and `epoch`. Send heartbeats before `expires_at`; the run
+    """A job to work on. Every call about it carries `job_id` and `epoch`. Send heartbeats before `expires_at`; the run
     is ended at `deadline_at`. `steps` are the results stored by earlier runs, by name."""
 
     job_id: str
@@ -189,7 +189,7 @@ class HeartbeatBody(Body, frozen=True):
 
 
 class BeatAnswer(Struct, frozen=True, kw_only=True):
-    """A lease as it stands; with `code` and `detail`, it was lost and the work must stop."""
+    """A lease's state; with `code` and `detail`, it was lost and the work must stop."""
 
     job_id: str
     epoch: int
@@ -209,7 +209,7 @@ class CheckpointBody(LeaseBody, frozen=True):
 
 
 class HeldAnswer(Struct, frozen=True):
-    """The lease stands until then."""
+    """The lease is held until `expires_at`."""
 
     job_id: str
     expires_at: datetime
@@ -241,7 +241,7 @@ class WorkerFinishBody(LeaseBody, frozen=True):
     """How a run ended. `completed` takes `result` (and `delivered` of `of`); `failed` takes `error`, `final`, and
     `for_user` if the job's owner may read `error`; `retry` takes `after_s` and `reason`; `cancelled` and `returned`
     take `reason`; `accepted` takes `ref`. `completed` and `failed` also take `provider_cost`: what an external provider
-    took for the run, in your currency."""
+    charged for the run, in your currency."""
 
     outcome: Literal["completed", "failed", "retry", "cancelled", "accepted", "returned"]
     result: Any = None
@@ -336,13 +336,13 @@ class SignedOut(Struct, frozen=True):
 
 
 class CallbackAnswer(Struct, frozen=True):
-    """The call-back was taken."""
+    """The call-back was received."""
 
     received: bool
 
 
 class WebhookBody(Body, frozen=True):
-    """`events`: what the endpoint is told of; empty for all. `account` is for service and admin keys."""
+    """`events`: which events are sent to the endpoint; empty for all. `account` is for service and admin keys."""
 
     url: Annotated[str, Meta(max_length=2_048)]
     account: Name | None = None

@@ -21,7 +21,7 @@ ANSWER_S: Final = 10.0
 
 
 class _DatabaseCollector:
-    """Asks the worker's event loop, from the thread that serves."""
+    """Reads the metrics on the worker's event loop, called from the thread that serves."""
 
     def __init__(self, app: Ficha) -> None:
         self._metrics = Metrics(app)
@@ -37,7 +37,7 @@ class _DatabaseCollector:
 
 @asynccontextmanager
 async def metrics_served(app: Ficha, host: str, port: int) -> AsyncIterator[int]:
-    """Serves them as long as this lasts, on a thread of its own; gives the port."""
+    """Serves the metrics while the block runs, on a thread of its own; yields the port."""
     registry = CollectorRegistry()
     for collector in (_DatabaseCollector(app), PROCESS_COLLECTOR, PLATFORM_COLLECTOR):
         registry.register(collector)
@@ -50,7 +50,7 @@ async def metrics_served(app: Ficha, host: str, port: int) -> AsyncIterator[int]
     try:
         yield server.server_port
     finally:
-        # On a thread: it waits for the server, which may wait for this loop.
+        # On a thread, because it waits for the server, which may wait for this loop.
         await asyncio.to_thread(server.shutdown)
         server.server_close()
         await asyncio.to_thread(thread.join)

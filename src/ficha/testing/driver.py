@@ -120,7 +120,7 @@ class Driver:
         """Runs several groups, each as a separate committer, as many at once as the store allows."""
         free = asyncio.Semaphore(self.store.committers)
         outcomes = await asyncio.gather(*(self._race_one(free, self.new_id(), group) for group in groups))
-        # In which order they were committed only the store knows.
+        # Only the store knows in which order they were committed.
         self.expected = await self.read(GetState(texts=True))
         self.expected.audit = await self.audit()
         return outcomes
@@ -194,7 +194,7 @@ class Driver:
                 hooks_of=jobs,
             )
         )
-        # Jobs that may be claimed bring their content along, also where there is none.
+        # Jobs that may be claimed are loaded with their content, which is None where there is none.
         snapshot.contents = {name: content for name, content in snapshot.contents.items() if content is not None}
         for part in ("accounts", "jobs", "keys", "reservations", "pools", "contents", "keyed", "batches", "api_keys"):
             assert comparable(getattr(snapshot, part)) == comparable(getattr(expected, part)), part
@@ -255,7 +255,7 @@ def apply(state: State, changes: Changes) -> None:
 
 
 def _forget(state: State, changes: Changes) -> None:
-    """What leaves by its age, or with an account that is erased."""
+    """Removes what is forgotten by its age, or with an erased account."""
     gone, emptied = {*changes.forgotten_jobs}, {*changes.emptied_entries}
     for job_id in gone:
         state.jobs.pop(job_id, None)

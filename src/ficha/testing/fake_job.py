@@ -1,4 +1,5 @@
-"""A job for a handler that a test calls directly: no worker, no database, and everything that the handler said."""
+"""A job for a handler that a test calls directly: no worker, no database, and a record of all that the handler
+reports."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ BYTES = "application/octet-stream"
 
 
 class FakeJobContext(JobContext):
-    """Hand it to a coroutine handler as its job, and its `in_thread` to a plain function; then look at what was said.
+    """Hand it to a coroutine handler as its job, and its `in_thread` to a plain function; then look at what it
+    recorded.
 
     >>> job = FakeJobContext(stored={"download": "pixels"})
     >>> asyncio.run(job.step("download", print, "never called"))
@@ -37,7 +39,7 @@ class FakeJobContext(JobContext):
     files: by field of the payload, the content of a file. The field gets the file's id, and `job.file(field)` is what
         the handler would get for it.
 
-    What the handler said: `stored` has the results of all steps by now, `checkpoints` the name, progress and data of
+    What it records: `stored` has the results of all steps by now, `checkpoints` the name, progress and data of
     each, `reported` every percentage, `partials` every partial result, `lines` what was logged, and `saved` the content
     of the files that it saved, by name.
 
@@ -65,7 +67,7 @@ class FakeJobContext(JobContext):
     ) -> None:
         given = {field: FileFacts(new_id(), field, BYTES, len(content)) for field, content in (files or {}).items()}
         spec = JobSpec(tool, "default", 0, **labels)
-        # Only a run after the first one looks for what is stored.
+        # Only a run after the first one reads what is stored.
         epoch = 2 if stored or resume_point or attempt > 1 else 1
         facts = Facts(
             new_id(),
@@ -114,7 +116,7 @@ class FakeJobContext(JobContext):
                 return {name: _json(result, "the step's result") for name, result in self.stored.items()}
             case "save_step":
                 name, result = args
-                # A step that is stored already stands, as in a database.
+                # A step that is stored already keeps its result, as in a database.
                 kept = self.stored.setdefault(name, read_json(_json(result, "the step's result")))
                 return _json(kept, "the step's result")
             case "checkpoint":
@@ -142,7 +144,7 @@ class FakeJobContext(JobContext):
 
 
 class _Pieces:
-    """A file's content as an iterator that any loop can go on with."""
+    """A file's content as an iterator that any event loop can continue."""
 
     def __init__(self, content: bytes) -> None:
         self._left = [content] if content else []
@@ -184,7 +186,7 @@ class _BlockingFake(ThreadJobContext):
 
 
 class _AtOnce:
-    """Stands for the event loop of a worker: what is handed to it is called at once."""
+    """Stands in for a worker's event loop: calls each function at once."""
 
     def call_soon_threadsafe(self, function: Callable[..., Any], *args: Any) -> None:
         function(*args)

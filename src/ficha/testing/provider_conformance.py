@@ -52,7 +52,8 @@ MALFORMED = (b"", b"null", b"[]", b"{", b"\xff\xfe\x00", b"[" * 10_000, b'{"id":
 
 
 class ProviderTrial:
-    """A provider, a call that it understands, and what its server can be told. Headers of `callback` are as they come.
+    """A provider, a call that it understands, and control of its server. Headers of `callback` are as the server sends
+    them.
 
     tells_time: whether the provider's call-backs are signed with their time, so that old ones are refused.
     """
@@ -62,11 +63,11 @@ class ProviderTrial:
     tells_time: bool = False
 
     async def succeed(self, ref: str) -> None:
-        """The server's work of this reference is done."""
+        """Lets the server's work of this reference succeed."""
         raise NotImplementedError
 
     async def fail(self, ref: str, words: str) -> None:
-        """The server's work of this reference has failed, in these words."""
+        """Lets the server's work of this reference fail, with these words."""
         raise NotImplementedError
 
     async def begun(self) -> int:
@@ -78,11 +79,11 @@ class ProviderTrial:
         raise NotImplementedError
 
     async def answer_next(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-        """The server answers the next request with this, whatever it is."""
+        """Makes the server answer its next request, of any kind, with this."""
         raise NotImplementedError
 
     async def callback(self, ref: str) -> ReceivedCallback | None:
-        """What the provider sends about this work as it stands; None if it does not call back."""
+        """What the provider sends about this work in its present state; None if it does not call back."""
         raise NotImplementedError
 
 

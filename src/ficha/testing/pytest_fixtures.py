@@ -22,7 +22,7 @@ from .sandbox import Sandbox
 try:
     from pytest_asyncio import fixture as async_fixture
 except ImportError:
-    # anyio's plugin takes pytest's own.
+    # anyio's plugin accepts pytest's own decorator.
     async_fixture = pytest.fixture  # type: ignore[assignment]
 
 
@@ -41,5 +41,5 @@ async def ficha_sandbox(ficha_app: Ficha) -> AsyncIterator[Sandbox]:
 
 @pytest.fixture
 def ficha_clock(ficha_sandbox: Sandbox) -> ManualClock:
-    """The clock that the application goes by."""
+    """The application's clock."""
     return ficha_sandbox.clock

@@ -54,7 +54,7 @@ class Sandbox:
     >>> asyncio.run(test())
     'Hello Ana'
 
-    clock: the time that everything goes by; it stands still unless `run` or a test moves it. Starts at the present.
+    clock: the application's only clock; it stands still unless `run` or a test moves it. Starts at the present.
     """
 
     def __init__(self, app: Ficha, clock: ManualClock | None = None) -> None:
@@ -72,10 +72,10 @@ class Sandbox:
         app._store, app._sweeps = self._store, False
         # So that providers can call back.
         app.signer, app.public_url = app.signer or Signer(SECRET), app.public_url or PUBLIC_URL
-        # Files go with the sandbox, as the rows do.
+        # Files are removed with the sandbox, as the rows are.
         self._folder = TemporaryDirectory(prefix="ficha-sandbox-")
         app.file_access = FileAccess(f"file://{self._folder.name}", app.signer, app.public_url, app.inspection_limits)
-        # Only this object's: the class keeps its own.
+        # Replaced on this object only, not on the class.
         vars(app)["save_step_json"] = self._save_step
         vars(app)["_fetched"] = self._fetched
         try:
@@ -103,7 +103,7 @@ class Sandbox:
     async def run(self, pools: Sequence[str] | None = None) -> list[JobView]:
         """Runs jobs until all have ended, and moves the clock over schedules and backoffs instead of waiting for them.
 
-        Returns those that have not ended and do not start: they wait for an external provider, a paused pool or a pool
+        Returns those that have not ended and cannot start: they wait for an external provider, a paused pool or a pool
         that is not among `pools`. The clock does not move for them, nor to their deadline.
         """
         while True:
@@ -131,9 +131,9 @@ class Sandbox:
     ) -> None:
         """Breaks the next run that has done this step; call it again for a further run.
 
-        error: raised in the handler where it called the step. Without it, it is as if the worker's process had died:
+        error: raised in the handler where it called the step. Without one, it is as if the worker's process had died:
             the job goes back to the queue, and the next run resumes.
-        stored: whether the step's result was stored before that. By default the function has run, and is run again.
+        stored: whether the step's result was stored before that. By default it was not: the function runs again.
         tool: only a run of this tool.
         """
         self._faults.append(StepFault(step, error, stored, tool))

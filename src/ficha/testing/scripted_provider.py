@@ -34,7 +34,7 @@ STAND_IN: Final = b"what a scripted provider made"
 
 
 class ScriptedStart(Struct, frozen=True):
-    """Work that was started: the provider's reference, what it is to do, and what came with it."""
+    """Work that was started: the provider's reference, the call, and what was sent with it."""
 
     ref: str
     call: ProviderCall
@@ -65,9 +65,9 @@ class ScriptedProvider(Provider):
     def succeed(
         self, output: Any = None, *files: RemoteFile, ref: str | None = None, cost: float | None = None
     ) -> None:
-        """The work of this reference is done; without one, all work is, also what is started later.
+        """Lets the work of this reference succeed; without one, all work, also what is started later.
 
-        files: as `file` makes them. Another address is never asked either: some bytes stand for what is there.
+        files: as `file` makes them. Other addresses are never fetched either: the bytes `STAND_IN` are used instead.
         """
         for file in files:
             self.contents.setdefault(file.url, STAND_IN)
@@ -80,15 +80,15 @@ class ScriptedProvider(Provider):
         return RemoteFile(url, name)
 
     def fail(self, error: str, *, final: bool = True, ref: str | None = None) -> None:
-        """The work of this reference has failed; without one, all work has, also what is started later."""
+        """Lets the work of this reference fail; without one, all work, also what is started later."""
         self._told(ref, ProviderFailed(error, final))
 
     def refuse(self, error: ProviderError) -> None:
-        """The next request of the application fails in this way; call it again for a further one."""
+        """Makes the application's next request fail with this error; call it again for a further one."""
         self._errors.append(error)
 
     async def call_back(self, app: Ficha, ref: str | None = None) -> None:
-        """Tells the application how the work of this reference stands, or that which was started last."""
+        """Calls the application back with the status of this reference's work, or of the work that was started last."""
         start = self.started[-1] if ref is None else next(one for one in self.started if one.ref == ref)
         if start.callback_url is None:
             raise RuntimeError("there is no address to call back: the application has no `secret` and `public_url`")

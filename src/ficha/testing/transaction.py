@@ -17,12 +17,12 @@ class FakeTransaction(HeldCommands):
         async with FakeTransaction() as connection:
             await app.submit("upscale", {"image": "x"}, account="ana", connection=connection)
 
-    What was called with it is committed together when the block ends, and dropped if the block raises. Synchronous code
+    The calls made with it are committed together when the block ends, and dropped if the block raises. Synchronous code
     uses `with`. Two things differ from PostgreSQL: no account is locked before the commit, and if another call makes
     one of these impossible meanwhile, the commit raises and keeps nothing.
 
     own: your connection, or `AsyncSession` of SQLAlchemy, to a test database. Everything else goes to it: `execute`,
-        `add`, and so on; `commit`, `rollback` and `begin` then apply to both, to yours first.
+        `add`, and so on; `commit`, `rollback` and `begin` then apply to both; yours commits first.
     """
 
     def __init__(self, own: Any = None) -> None:

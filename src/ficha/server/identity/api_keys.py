@@ -3,8 +3,8 @@
 So a key that another process revoked is refused after two seconds at most, one revoked by this process at once. Keys
 that are unknown, expired or revoked are not cached: they are read at each use, which counts as a failed attempt.
 
-Whoever stays longer than that, on a live stream or waiting, watches the key meanwhile. One read a second tells which of
-all watched keys were revoked.
+A request that lasts longer than that (a live stream, a call that waits) watches its key meanwhile. One read a second
+finds which of all watched keys were revoked.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ CACHE_S: Final = 2.0
 WATCH_S: Final = 1.0
 """How often watched keys are read: often enough that a revocation is seen within two seconds."""
 WATCH_NEW_S: Final = 0.1
-"""The same while new ones come to be watched: a key that was cached may have been revoked already."""
+"""The same while new keys come under watch: a cached key may have been revoked already."""
 USE_RECORDED_S: Final = 60.0
 """The shortest time between two records of a key's use."""
 
 
 Ended = Callable[[Refused], None]
-"""What is called when a credential ends, with the refusal that it would get now."""
+"""Called when a credential ends, with the refusal that the credential would get now."""
 
 
 def revoked() -> Refused:
@@ -57,7 +57,7 @@ class ApiKeyAuthenticator:
         self._use_tasks: set[asyncio.Task[None]] = set()
         self._not_revoked: Recent[str, float] = Recent(MAX_KEYS)
         self._forgotten = 0
-        """How often a key was forgotten: what was read before that is not cached."""
+        """How many keys were forgotten so far. A read that began before the last of them is not cached."""
         self._watched: dict[str, set[Ended]] = {}
         self._is_watched_anew = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -68,7 +68,7 @@ class ApiKeyAuthenticator:
         return self._caller(await self._key(digest_of(text), partial(self._app.api_key, text)))
 
     async def caller_by_id(self, key_id: str) -> Caller:
-        """The caller with the key of this id, who has shown that it is theirs."""
+        """The caller whose key has this id, as their signed cookie has proved."""
         return self._caller(await self._key(key_id, partial(self._app.queries.api_key, key_id=key_id)))
 
     def _caller(self, key: ApiKeyView | None) -> Caller:
@@ -81,7 +81,7 @@ class ApiKeyAuthenticator:
         return Caller(key.scope, key.account, name=f"key {key.hint}", key_id=key.id, expires_at=expires_at)
 
     async def check(self, key_id: str) -> None:
-        """Refuses what was made with a key that is revoked by now."""
+        """Refuses a job token if the key that it was made with is revoked by now."""
         if self._clock() < self._not_revoked.get(key_id, 0.0):
             return
         until, forgotten = self._clock() + CACHE_S, self._forgotten
@@ -106,7 +106,7 @@ class ApiKeyAuthenticator:
                 self._watched.pop(key_id, None)
 
     def forget(self, key_id: str) -> None:
-        """Drops the key, which was revoked, from the cache, ignores reads under way, and tells those who watch it."""
+        """Drops a revoked key from the cache, ignores reads under way, and notifies those who watch the key."""
         for name in [name for name, (key, _) in self._cache.items() if key.id == key_id]:
             del self._cache[name]
         self._reads.clear()
@@ -135,7 +135,7 @@ class ApiKeyAuthenticator:
         return reading.result()
 
     async def _read(self, name: str, read: Callable[[], Awaitable[ApiKeyView | None]]) -> ApiKeyView | None:
-        # From before the read, so that a change it missed stays unseen no longer than that.
+        # The time counts from before the read, so that a change which it missed stays unseen no longer than `CACHE_S`.
         until = self._clock() + CACHE_S
         try:
             key = await read()
@@ -149,7 +149,7 @@ class ApiKeyAuthenticator:
     async def _watch(self) -> None:
         while self._watched:
             self._is_watched_anew.clear()
-            with suppress(StoreError):  # Nothing is told of the job either while the database is away.
+            with suppress(StoreError):  # While the database is away, streams get no news either.
                 for key_id in await self._app.queries.revoked_api_keys(tuple(self._watched)):
                     self.forget(key_id)
             await asyncio.sleep(WATCH_NEW_S)

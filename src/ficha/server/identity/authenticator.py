@@ -1,5 +1,5 @@
-"""Finds the caller of a request by its credential. Without a valid one it is refused, and no part of a credential is
-logged or sent back."""
+"""Finds the caller of a request by its credential. A request without a valid credential is refused, and no part of one
+is logged or sent back."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Identity:
                 )
             with self._counting_failures(peer):
                 sign_in = self._sign_ins.read(cookie)
-            # Browsers send the cookie by themselves, so that it ended is no attempt to guess one.
+            # Browsers send the cookie by themselves, so an ended sign-in does not count as an attempt.
             return await self._signed_in(sign_in)
         credential = _BEARER.fullmatch(authorization or "")
         with self._counting_failures(peer, None if credential is None else credential[1]):
@@ -92,7 +92,7 @@ class Identity:
             return await self._by_header(credential[1])
 
     async def sign_in(self, text: str, *, peer: str) -> tuple[Caller, str]:
-        """Who signs in with this API key or JWT, and the text of their cookie. A failure counts as one of `caller`."""
+        """Who signs in with this API key or JWT, and their cookie's text. A failure counts as in `caller`."""
         with self._counting_failures(peer, text):
             caller = await self._by_header(text)
         if caller.scope == "job":
@@ -123,8 +123,8 @@ class Identity:
             raise _too_many_attempts(wait_s) from None
 
     def check_unexpired(self, caller: Caller) -> None:
-        """Refuses a credential that has expired, without the leeway for clocks that a single request has: whoever means
-        to stay would be sent away at once."""
+        """Refuses a credential that has expired, without the leeway for clocks that a single request gets: a stream
+        opened with it would be ended at once."""
         if caller.expires_at is not None and caller.expires_at <= time.time():
             raise expired()
 
@@ -161,7 +161,7 @@ class Identity:
             raise
 
     def forget(self, key_id: str) -> None:
-        """Refuses a key that was revoked here from now on, instead of in two seconds."""
+        """Refuses a key that this process revoked at once, instead of within two seconds."""
         self._keys.forget(key_id)
 
     async def close(self) -> None:
@@ -177,7 +177,8 @@ class Identity:
         return await self._by_job_token(token) if token.kind == KIND else await self._jwts.caller(token)
 
     async def _by_address(self, authorization: str | None, text: str) -> Caller:
-        """URLs are kept in logs and histories, so only a job token, short-lived and weak, may be in them."""
+        """The caller by a token in the URL. URLs are kept in logs and histories, so only a job token, which is
+        short-lived and permits little, may be in them."""
         if authorization is not None:
             raise unauthenticated("send the header Authorization or ?token=, not both")
         token = parsed(text)

@@ -58,8 +58,8 @@ class Jwks:
         found, age_s = self._cached(kid, algorithm), self._age_s()
         if found is None or age_s >= REFRESH_S:
             fetching = self._fetch_if_due()
-            # Keys that were not used for long are not trusted before a fetch was tried; once that has failed, requests
-            # no longer wait for one.
+            # Keys this old have not been used for a while: the request waits for a fetch before it trusts them, unless
+            # the last fetch has failed.
             is_old = age_s >= 2 * REFRESH_S and not self._is_failing
             if fetching is not None and (found is None or is_old):
                 # A caller that is cancelled must not cancel the fetch that others wait for.

@@ -1,7 +1,7 @@
 """Sign-ins of browsers: a cookie with a signed reference to the credential that somebody signed in with.
 
-The cookie holds no credential. It names an API key, whose state is looked at with every request, or the account of a
-JWT, and when it ends. A JWT cannot be revoked, so its sign-in ends with it at the latest.
+The cookie holds no credential. It names an API key, whose state is checked with every request, or the account of a
+JWT, and the time when the sign-in ends. A JWT cannot be revoked, so its sign-in ends with it at the latest.
 """
 
 from __future__ import annotations

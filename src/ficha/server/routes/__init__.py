@@ -1,4 +1,4 @@
-"""The routes, by noun: each turns a request into an operation and what came of it into an answer. Nothing is decided
+"""The routes, by noun: each turns a request into an operation, and its outcome into an answer. Nothing is decided
 here."""
 
 from . import (

@@ -69,9 +69,9 @@ async def ledger_page(call: Call, account: str, cursor: str | None, limit: int) 
 async def events(
     call: AccountReader,
     account: ForAccount = None,
-    after: Annotated[int, Query(ge=0, lt=2**63, description="Only what came after this event number.")] = 0,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="Only events after this number.")] = 0,
     limit: Limit = 100,
-    last_event_id: Annotated[str | None, Header(description="Where a stream that broke off is to go on.")] = None,
+    last_event_id: Annotated[str | None, Header(description="The last event id received: resumes after it.")] = None,
 ) -> Response:
     """What happens to the account's jobs, live, or with `Accept: application/json` a part of their history."""
     found = await call.app.account(call.account(account))

@@ -1,4 +1,4 @@
-"""For whoever operates the product: accounts and credits, pools, dead letters, keys, and the log of all such acts.
+"""For operators: accounts and credits, pools, dead letters, keys, and the log of all such acts.
 
 Every change goes through `call.acting`, which writes it to the audit log in the same transaction.
 """
@@ -56,7 +56,7 @@ routes = APIRouter(prefix="/api/admin", tags=["admin"])
 async def accounts(
     call: Viewer,
     search: Annotated[
-        str | None, Query(min_length=1, max_length=NAME_LENGTH, description="Only those whose id begins with this.")
+        str | None, Query(min_length=1, max_length=NAME_LENGTH, description="Only accounts whose id begins with this.")
     ] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
@@ -123,8 +123,8 @@ async def account(call: Viewer, account: str) -> Response:
 @routes.get("/overview", summary="Figures over time, and what to look at")
 @gives(Overview, "INVALID_ARGUMENT")
 async def overview(call: Viewer, range: Range = "24h") -> Response:
-    """Queue depth, throughput, waits and runs, credits and costs over a time up to now; pools, workers and providers as
-    they stand; and alerts, each with what to do. Made from sums by minute and hour, however many jobs there are."""
+    """Queue depth, throughput, waits and runs, credits and costs over a time up to now; the current state of pools,
+    workers and providers; and alerts, each with what to do. Made from sums by minute and hour, not from single jobs."""
     return answer(await call.app.overview(range))
 
 
@@ -146,20 +146,20 @@ async def pools(call: Viewer) -> Response:
 @gives(QueueDepthView, "NOT_FOUND", "INVALID_ARGUMENT")
 async def queue_depth(
     call: Viewer,
-    pool: Annotated[str, Query(min_length=1, max_length=NAME_LENGTH, description="Which.")],
+    pool: Annotated[str, Query(min_length=1, max_length=NAME_LENGTH, description="The pool's name.")],
     concurrency: Annotated[int, Query(ge=1, description="How many jobs a worker runs at a time.")] = CONCURRENCY,
     count_up_to: Annotated[
-        int, Query(ge=1, le=COUNTED_READY_MOST, description="At so many ready jobs the count ends.")
+        int, Query(ge=1, le=COUNTED_READY_MOST, description="Counts no more ready jobs than this.")
     ] = COUNTED_READY,
 ) -> Response:
-    """Jobs that are ready and that run, and how many workers have work now: what an autoscaler asks for."""
+    """How many jobs are ready, how many run, and for how many workers there is work now: what an autoscaler polls."""
     return answer(await call.app.queue_depth(pool, concurrency=concurrency, count_up_to=count_up_to))
 
 
 @routes.post("/pools/{pool:ficha_name}/pause", summary="Start nothing new in a pool")
 @gives(PoolView, c.PausePool)
 async def pause(call: Admin, pool: str) -> Response:
-    """What runs goes on."""
+    """Running jobs go on."""
     await call.acting.pause_pool(pool)
     return await _pool(call, pool)
 
@@ -186,7 +186,7 @@ async def _pool(call: Call, name: str) -> Response:
 @routes.get("/providers", summary="List external providers")
 @gives(Whole[ProviderView])
 async def providers(call: Viewer) -> Response:
-    """How each provider stands, over all processes: its circuit breaker, and the requests that are out."""
+    """The state of each provider, over all processes: its circuit breaker, and its requests under way."""
     return answer(Whole(await call.app.provider_states()))
 
 
@@ -195,7 +195,7 @@ async def providers(call: Viewer) -> Response:
 async def open_breaker(
     call: Admin, provider: str, asked: Annotated[s.OpenBreakerBody, body(s.OpenBreakerBody)]
 ) -> Response:
-    """Opens its circuit breaker, whatever its requests say. After that time a probe goes out."""
+    """Opens its circuit breaker, however its requests fare. After that time a probe is sent."""
     return answer(await call.acting.open_breaker(provider, seconds=asked.seconds, reason=asked.reason))
 
 
@@ -209,8 +209,8 @@ async def reset_breaker(call: Admin, provider: str) -> Response:
 @routes.get("/margins", summary="What jobs earned and cost")
 @gives(Whole[MarginView], "INVALID_ARGUMENT", "TOO_LARGE")
 async def margins(call: Viewer, since: Day = None, until: Day = None) -> Response:
-    """By UTC day of the submit, tool and plan: jobs, credits that were not refunded, and what providers took. Only jobs
-    whose cost is known are counted. Without days, the last 30."""
+    """By UTC day of the submit, tool and plan: jobs, credits that were not refunded, and what providers charged. Only
+    jobs whose cost is known are counted. Without days, those of the last 30 days."""
     return answer(Whole(await call.app.margins(since=since, until=until)))
 
 
@@ -242,7 +242,7 @@ async def discard(call: Admin, job_id: str) -> Response:
 @routes.post("/jobs/{job_id}/refund", summary="Give back what a job was charged")
 @gives(FinishView, c.RefundJob)
 async def refund(call: Admin, job_id: str, asked: Annotated[s.RefundBody, body(s.RefundBody)]) -> Response:
-    """Refunds a job that ended, once. What is left of a partly refunded one is given back with `adjust`."""
+    """Refunds an ended job, once. To give back the rest of a partly refunded job, use `adjust`."""
     return answer(await call.acting.refund(job_id, reason=asked.reason))
 
 
@@ -259,7 +259,7 @@ async def workers(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Res
 async def reservations(
     call: Viewer, account: ForAccount = None, state: InState = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Response:
-    """A page of reservations, newest first; with a `state`, of those that are in it now."""
+    """A page of reservations, newest first; with a `state`, only those in that state now."""
     wanted = arg.reservation_state(state)
     page = await call.app.reservations(
         account=account, state=wanted, after=call.cursor("reservations", cursor), limit=limit
@@ -280,7 +280,7 @@ async def reservation_counts(call: Viewer, account: ForAccount = None) -> Respon
 async def idempotency_keys(
     call: Viewer,
     account: ForAccount = None,
-    key: Annotated[str | None, Query(max_length=255, description="Only this one of the account.")] = None,
+    key: Annotated[str | None, Query(max_length=255, description="Only this key of the account.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
@@ -300,7 +300,7 @@ async def idempotency_keys(
 @routes.get("/api-keys", summary="List API keys")
 @gives(Page[ApiKeyView])
 async def api_keys(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Response:
-    """A page of keys, without their secrets, which nobody has."""
+    """A page of keys, without their secrets, which are not stored."""
     page = await call.app.api_keys(after=call.cursor("api-keys", cursor), limit=limit)
     return answer(call.page("api-keys", page))
 
@@ -308,7 +308,7 @@ async def api_keys(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Re
 @routes.post("/api-keys", summary="Create an API key")
 @gives(NewApiKey, c.CreateApiKey, status=201)
 async def create_api_key(call: Admin, asked: Annotated[s.ApiKeyBody, body(s.ApiKeyBody)]) -> Response:
-    """Creates a key and shows it this once. Two keys of one name may live side by side, to replace one by the other."""
+    """Creates a key and shows it this once. Two live keys may have one name, to replace one by the other."""
     made = await call.acting.create_api_key(asked.name, scope=asked.scope, account=asked.account, ttl_s=asked.ttl_s)
     return answer(made, 201)
 
@@ -327,9 +327,9 @@ async def revoke_api_key(call: Admin, key_id: str) -> Response:
 async def audit(
     call: Viewer,
     target: Annotated[
-        str | None, Query(max_length=1_000, description="Only what was done to this, such as `account ana`.")
+        str | None, Query(max_length=1_000, description="Only acts on this, such as `account ana`.")
     ] = None,
-    actor: Annotated[str | None, Query(max_length=1_000, description="Only what was done in this name.")] = None,
+    actor: Annotated[str | None, Query(max_length=1_000, description="Only acts in this name.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
     if_none_match: IfNoneMatch = None,

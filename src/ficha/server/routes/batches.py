@@ -39,7 +39,7 @@ async def submit(
 async def submit_lines(
     call: Account,
     tool: Annotated[
-        str | None, Query(min_length=1, max_length=255, description="Of all lines, which are then payloads.")
+        str | None, Query(min_length=1, max_length=255, description="The tool of all lines, which are then payloads.")
     ] = None,
     account: ForAccount = None,
     session: Annotated[
@@ -47,7 +47,7 @@ async def submit_lines(
     ] = None,
     key_ttl_hours: Annotated[float | None, Query(gt=0, description="How long the idempotency key is kept.")] = None,
     as_far_as_credits: Annotated[
-        bool, Query(description="The first lines that the credits allow, if not all.")
+        bool, Query(description="If credits run short, take the first lines that they cover.")
     ] = False,
     idempotency_key: Key = None,
 ) -> Response:
@@ -75,7 +75,7 @@ async def batches(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """A page of batches, newest first: a user's own, or for a service those of one account or of all. A page of large
-    batches has fewer items than were asked for, and still a `next`."""
+    batches may have fewer items than `limit` and still a `next`."""
     named = call.account_if_any(account)
     page = await call.app.batches(account=named, after=call.cursor("batches", cursor), limit=limit)
     return polled(call.page("batches", page), call.request)
@@ -96,9 +96,9 @@ async def results(
     form: Annotated[LineFormat, Query(alias="format", description="Lines of JSON, or CSV.")] = "jsonl",
     payload: Annotated[bool, Query(description="With each job's payload too.")] = False,
 ) -> Response:
-    """Every job of a batch with its result, a line each, in the order in which they were submitted."""
+    """Every job of a batch with its result, one line each, in the order of the submit."""
     found = await own_batch(call, batch_id)
-    # The export takes as long as the reader does: it keeps none of the account's other requests waiting.
+    # The export takes as long as its reader takes, and must not keep the account's other requests waiting.
     call.usage.leave_turn()
 
     async def lines() -> AsyncIterator[str]:
@@ -130,8 +130,8 @@ async def cancel(
 @routes.post("/{batch_id}/resume", summary="Resume a batch")
 @gives(BatchResumed, "NOT_FOUND")
 async def resume(call: Account, batch_id: str) -> Response:
-    """Takes up an interrupted batch: jobs whose worker was lost go on, failed ones run again as new, paid jobs. With a
-    user's key each of those is bound by the limits of a submit."""
+    """Resumes an interrupted batch: jobs whose worker was lost go on, failed ones run again as new, paid jobs. With a
+    user's key, the limits of a submit apply to each new job."""
     found = await own_batch(call, batch_id)
     operations = call.acting if call.caller.scope == "admin" else call.app
     return answer(await operations.resume_batch(found.id, account=call.owner))

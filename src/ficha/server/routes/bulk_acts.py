@@ -22,7 +22,7 @@ routes = APIRouter(prefix="/api/admin/bulk-acts", tags=["admin"])
 @routes.post("", summary="Do an act to all jobs that a search finds")
 @gives(BulkActView, BeginBulkAct, status=201)
 async def begin(call: Admin, asked: Annotated[s.BulkActBody, body(s.BulkActBody)]) -> Response:
-    """Servers and workers do it to each job that matches and exists by now, newest first, a few at a time."""
+    """Servers and workers do the act to each matching job that exists now, newest first, a few at a time."""
     return answer(await call.acting.begin_bulk_act(asked.act, asked.search, reason=asked.reason), 201)
 
 
@@ -37,12 +37,12 @@ async def bulk_acts(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> R
 @routes.get("/{bulk_id}", summary="Look at a bulk act")
 @gives(BulkActView, "NOT_FOUND")
 async def bulk_act(call: Viewer, bulk_id: str) -> Response:
-    """How far it came, and which jobs it could not be done to."""
+    """How far the act is, and which jobs it could not be done to."""
     return answer(await call.app.bulk_act(bulk_id))
 
 
 @routes.post("/{bulk_id}/stop", summary="Stop a bulk act")
 @gives(BulkActView, StopBulkAct)
 async def stop(call: Admin, bulk_id: str) -> Response:
-    """Nothing more is done after the step under way. What was done stays."""
+    """The jobs under way are the last ones. What was done stays."""
     return answer(await call.acting.stop_bulk_act(bulk_id))

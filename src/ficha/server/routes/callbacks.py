@@ -18,10 +18,11 @@ routes = APIRouter(tags=["providers"])
 @routes.post("/api/webhooks/{provider}/{token}", summary="A provider calls back")
 @gives(s.CallbackAnswer, c.NoteCallback, "UNAUTHENTICATED", takes_bytes=True)
 async def receive(call: Open, provider: str, token: str) -> Response:
-    """Keeps the call-back with its job, and has the result collected. One that comes twice, late, or about another run
-    changes nothing, and is answered alike. If it cannot be stored now, the answer is 503: send it again."""
+    """Stores the call-back with its job, and has the result collected. A call-back that is repeated, late, or about
+    another run changes nothing, and gets the same answer. If it cannot be stored now, the answer is 503: send it
+    again."""
     await call.request.app.state.opening()
-    # First: nobody's body is read who has no address.
+    # First, so that no body is read of a caller without a valid address.
     call.app.check_callback(provider, token)
     await call.app.receive_callback(provider, token, call.request.headers, await call.request.body())
     return answer(s.CallbackAnswer(True))

@@ -32,13 +32,13 @@ from .parameters import Cursor, ForAccount, Limit
 routes = APIRouter(prefix="/api", tags=["files"])
 
 OVERHEAD_BYTES: Final = 65_536
-"""What a body may have beside its file: how much the file has is not known better before it has come, unless its
-sender says so."""
+"""How many bytes of a body may be other than its file. The length of a body bounds the size of its file only as closely
+as this, unless the sender states the size."""
 
 
 def upload_body() -> Any:
-    """A dependency that reads the JSON of an upload that goes straight to the storage; None where the file itself
-    comes, which is not read here."""
+    """A dependency that reads the JSON of an upload that goes straight to the storage; None where the body is the file
+    itself, which is not read here."""
     read_json = body(s.UploadBody).dependency
 
     async def read(request: Request) -> s.UploadBody | None:
@@ -61,14 +61,14 @@ async def upload(
     account: ForAccount = None,
     reservation: Annotated[str | None, Query(max_length=100, description="The quota slot that its job uses.")] = None,
     name: Annotated[
-        str | None, Query(min_length=1, max_length=255, description="What to call it, in place of the part's filename.")
+        str | None, Query(min_length=1, max_length=255, description="The file's name, in place of the part's filename.")
     ] = None,
     size: Annotated[
-        int | None, Query(ge=0, lt=2**53, description="How many bytes the file has, so that no more room is taken.")
+        int | None, Query(ge=0, lt=2**53, description="The file's size in bytes, so that no more room is held for it.")
     ] = None,
 ) -> Response:
-    """Takes one file as multipart/form-data, as it streams in. Or, from JSON, gives a URL to send the file to, straight
-    into the storage; say then that it is complete."""
+    """Stores one file, sent as multipart/form-data, as it streams in. Or, for a JSON body, returns a URL that takes the
+    file straight into the storage; after sending it there, call `complete`."""
     named = call.account_if_any(account)
     if asked is not None:
         owner = call.account(asked.account)
@@ -77,7 +77,7 @@ async def upload(
         return answer(await _begun(call, owner, asked), 201)
     owner = call.account(named)
     call.usage.take("uploads")
-    # Whoever sends slowly does not keep their account's other requests waiting.
+    # A slow sender does not keep its account's other requests waiting.
     call.usage.leave_turn()
     return answer(UploadView(file=await _received(call, owner, reservation, name, size)), 201)
 
@@ -124,7 +124,7 @@ async def _received(call: Call, account: str, reservation: str | None, name: str
 
 
 async def _whole(chunks: AsyncIterator[bytes], parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
-    """The file's bytes; and, before they count as whole, that nothing comes after them but the end of the upload."""
+    """Yields the file's bytes. Before they count as whole, reads the rest of the upload and refuses a second file."""
     async for chunk in chunks:
         yield chunk
     async for part in parts:
@@ -176,7 +176,7 @@ async def info(call: AccountReader, file_id: str) -> Response:
 async def link(
     call: AccountReader,
     file_id: str,
-    ttl_s: Annotated[int, Query(ge=1, le=604_800, description="For how many seconds it is valid.")] = 3_600,
+    ttl_s: Annotated[int, Query(ge=1, le=604_800, description="For how many seconds the link is valid.")] = 3_600,
 ) -> Response:
     """A link from which anyone who has it can read the file, until it expires."""
     return answer(await call.app.link_with(_links(call.request), file_id, ttl_s, call.owner))
@@ -207,7 +207,7 @@ class FileGuard(Guard):
 
 
 def _links(request: Request) -> FileLinks:
-    """Those of the application, or where it has no secret or address, of this server."""
+    """Links made and checked with the application's secret and address; where it lacks one, with this server's."""
     state = request.app.state
     signer = state.ficha.signer or Signer(state.settings.secret)
     return FileLinks(signer, state.ficha.public_url or str(request.base_url))
@@ -219,8 +219,8 @@ async def download(
     call: Annotated[Call, Depends(FileGuard("user", "service", "admin", "viewer"))],
     file_id: str,
     inline: Annotated[bool, Query(description="Whether a browser may show it in place, if its kind is safe.")] = False,
-    expires: Annotated[str | None, Query(max_length=20, description="Of a link.")] = None,
-    signature: Annotated[str | None, Query(max_length=100, description="Of a link.")] = None,
+    expires: Annotated[str | None, Query(max_length=20, description="From a signed link.")] = None,
+    signature: Annotated[str | None, Query(max_length=100, description="From a signed link.")] = None,
 ) -> Response:
     """The file's bytes: whole, or with `Range` a part. For its owner, or whoever has a link to it."""
     # Only here: most requests are for something else.
@@ -228,7 +228,7 @@ async def download(
 
     file, key = await call.app.stored_file(file_id, call.owner)
     if signature is not None:
-        # Whoever has a link uses the share of the account that the file belongs to.
+        # A download by a link counts against the account that the file belongs to.
         call.usage.begin(Caller(scope="user", account=file.account_id))
     call.request.state.sends_file = True
     return _Answering(

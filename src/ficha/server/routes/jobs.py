@@ -35,7 +35,7 @@ _WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])"
 
 Submitting = TypeVar("Submitting", bound=SubmitRequest | BatchRequest)
 Prefer = Annotated[
-    str | None, Header(description="`wait=20`: answer when the job has ended, or after so many seconds.")
+    str | None, Header(description="`wait=20`: answer once the job has ended, or after that many seconds.")
 ]
 
 
@@ -63,12 +63,12 @@ def in_full(call: Call, asked: Submitting, idempotency_key: str | None) -> Submi
 
 
 async def submitted(call: Call, receipt: Receipt, prefer: str | None) -> Response:
-    """The answer to a submit, once its job has ended if the caller would rather wait."""
+    """The answer to a submit; if the caller prefers to wait, once its job has ended."""
     job: JobView | None = None
     headers = {"Location": location(call.request, receipt), **rate_headers(receipt.rate)}
     if (wait_s := _wait_s(prefer, call.settings.wait_s)) is not None:
         call.usage.leave_turn()
-        # Whose credential has ended meanwhile is told of the submit, but no more of the job.
+        # A caller whose credential has ended meanwhile gets the answer to the submit, without the job.
         with suppress(Refused):
             async with call.while_valid():
                 job = await await_end(call.app, receipt.job_id, wait_s)
@@ -80,7 +80,7 @@ async def submitted(call: Call, receipt: Receipt, prefer: str | None) -> Respons
 
 
 def one_key(header: str | None, field: str | None) -> str | None:
-    """The idempotency key, from wherever it was given. An IETF draft writes the header's in quotes."""
+    """The idempotency key, from the header or the body. An IETF draft puts the header's value in quotes."""
     given = header[1:-1] if header is not None and re.fullmatch(r'".*"', header) else header
     if given is not None and field is not None and given != field:
         raise arg.invalid("the Idempotency-Key header and the body's idempotency_key differ; send one of them")
@@ -170,7 +170,7 @@ async def job(
 
 
 async def _follow(call: Call, job: JobView, session: str | None) -> None:
-    """Tells that the page of this session is there, unless the caller may only look: a viewer changes nothing."""
+    """Notes that the session's page is open, unless the caller is a viewer, who changes nothing."""
     if call.caller.scope != "viewer":
         await call.app.follow_in_session(job, session)
 
@@ -180,7 +180,7 @@ async def _follow(call: Call, job: JobView, session: str | None) -> None:
 async def cancel(
     call: OneJob, job_id: str, asked: Annotated[s.ReasonBody, body(s.ReasonBody, optional=True)]
 ) -> Response:
-    """Cancels an active job, refunds it and tells a running handler. A job that has ended stays as it is."""
+    """Cancels an active job, refunds it and notifies a running handler. A job that has ended stays as it is."""
     call.check_job(job_id)
     operations = call.acting if call.caller.scope == "admin" else call.app
     return answer(await operations.cancel(job_id, account=call.owner, reason=asked.reason))
@@ -201,9 +201,9 @@ async def token(
 async def events(
     call: Stream,
     job_id: str,
-    after: Annotated[int, Query(ge=0, lt=2**63, description="Only what came after this event number.")] = 0,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="Only events after this number.")] = 0,
     limit: Limit = 100,
-    last_event_id: Annotated[str | None, Header(description="Where a stream that broke off is to go on.")] = None,
+    last_event_id: Annotated[str | None, Header(description="The last event id received: resumes after it.")] = None,
     session: InSession = None,
 ) -> Response:
     """What happens to a job, live, or with `Accept: application/json` a part of its history."""
@@ -226,7 +226,7 @@ def resume_after(last_event_id: str | None, after: int) -> int:
 
 
 def wants_stream(request: Request) -> bool:
-    """A stream is what is given unless the caller would rather have JSON."""
+    """Whether to answer with a stream: yes, unless the caller names JSON first."""
     accepted = [part.partition(";")[0].strip() for part in request.headers.get("accept", "*/*").lower().split(",")]
     for kind in accepted:
         if kind in ("text/event-stream", "text/*", "*/*", ""):

@@ -37,8 +37,8 @@ async def library(
     limit: Limit = 50,
     include: Include = None,
 ) -> Response:
-    """A page of an account's completed work, newest first. A page may be empty and still have a `next`: for each page a
-    limited number of jobs is looked at."""
+    """A page of an account's completed work, newest first. A page may be empty and still have a `next`: each page
+    examines a limited number of jobs."""
     page = await call.app.library(
         call.account(account),
         tool=tool,

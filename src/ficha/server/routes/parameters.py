@@ -14,26 +14,26 @@ from ...engine.views import RANGES, STORED_TEXTS, JobText
 from ...requests import JobNames
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
-Cursor = Annotated[str | None, Query(max_length=2_000, description="The `next` of the page before.")]
+Cursor = Annotated[str | None, Query(max_length=2_000, description="The `next` of the previous page.")]
 Include = Annotated[
     str | None,
     Query(
         max_length=200,
-        description=f"What is not to be left out of the jobs, separated by commas: {', '.join(STORED_TEXTS)}.",
+        description=f"Stored texts to include in the jobs, separated by commas: {', '.join(STORED_TEXTS)}.",
     ),
 ]
 ForAccount = Annotated[
-    str | None, Query(min_length=1, max_length=255, description="Whose. For service, admin and viewer keys.")
+    str | None, Query(min_length=1, max_length=255, description="Which account. For service, admin and viewer keys.")
 ]
 InSession = Annotated[
     str | None,
     Query(
         min_length=1,
         max_length=255,
-        description="The session of the page that asks: where the job is of it, it revokes that the page was left.",
+        description="The session of the page that asks. For a job of that session, revokes that the page was left.",
     ),
 ]
-IfNoneMatch = Annotated[str | None, Header(description="The ETag of an earlier answer: 304 if all is as it was.")]
+IfNoneMatch = Annotated[str | None, Header(description="The ETag of an earlier answer: 304 if nothing changed.")]
 InState = Annotated[
     str | None, Query(max_length=20, description=f"Only those in this state: {', '.join(get_args(ReservationState))}.")
 ]

@@ -1,4 +1,4 @@
-"""What leaves by its age, and accounts that are erased."""
+"""Removal of old data by its age, and erasure of accounts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ routes = APIRouter(prefix="/api/admin", tags=["admin"])
 @routes.post("/prune", summary="Remove what is due by its age")
 @gives(PruneReport)
 async def prune(call: Admin, asked: Annotated[s.PruneBody, body(s.PruneBody)]) -> Response:
-    """Removes it for so long, or only counts it. Where there is `more`, another call goes on."""
+    """Removes for up to `max_seconds`, or only counts (`dry_run`). If there is `more`, another call continues."""
     return answer(await call.acting.prune(dry_run=asked.dry_run, max_seconds=asked.max_seconds))
 
 
 @routes.post("/accounts/{account:ficha_name}/erase", summary="Erase an account")
 @gives(Erased, CloseAccount, EraseRows)
 async def erase(call: Admin, account: str) -> Response:
-    """Removes a person's data for good, and closes the account. Ledger lines stay, without their reasons. A call that
-    was cut off is repeated."""
+    """Removes a person's data for good, and closes the account. Ledger lines stay, without their reasons. Repeat a
+    call that was cut off."""
     return answer(await call.acting.erase(account))

@@ -24,14 +24,14 @@ routes = APIRouter(prefix="/api/admin/schedules", tags=["admin"])
 @routes.get("", summary="List schedules")
 @gives(Whole[ScheduleView])
 async def schedules(call: Viewer) -> Response:
-    """All recurring jobs: when each comes next and what came of it last; also those that are no longer declared."""
+    """All recurring jobs, also those no longer declared: when each is due next, and what its last time led to."""
     return answer(Whole(await call.app.schedules()))
 
 
 @routes.post("/{schedule:ficha_name}/pause", summary="Pause a schedule")
 @gives(ScheduleView, PauseSchedule)
 async def pause(call: Admin, schedule: str) -> Response:
-    """Its times pass without a job, and are not made up for."""
+    """While it is paused, its times pass without a job and are not made up for."""
     return answer(await call.acting.pause_schedule(schedule))
 
 

@@ -33,8 +33,8 @@ Search = Annotated[
 async def jobs(
     call: Viewer, search: Search = "", cursor: Cursor = None, limit: Limit = 50, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """A part of the jobs that match, newest first. A part may be empty and still have a `next`: for each part a limited
-    number of jobs is looked at, and `is_whole` is false where that was not enough."""
+    """A part of the jobs that match, newest first. A part may be empty and still have a `next`: each part examines a
+    limited number of jobs, and `is_whole` is false where that was not enough."""
     found = await call.app.search_jobs(search, after=call.cursor("search", cursor), limit=limit)
     found = replace(found, next=call.sealed("search", found.next))
     return polled(found, call.request, replace(found, items=[news(job) for job in found.items]))
@@ -58,7 +58,8 @@ async def page(call: Viewer, job_id: str, if_none_match: IfNoneMatch = None) -> 
 
 
 def trace_url_of(pattern: str | None, job: JobView) -> str | None:
-    """None where the address needs a correlation id and the job has none. Every job has a trace id."""
+    """The address of a job's trace; None if it needs a correlation id and the job has none. Every job has a trace
+    id."""
     if pattern is None or (job.correlation_id is None and "{correlation_id}" in pattern):
         return None
     named = pattern.replace("{trace_id}", trace_id_of(job.id, job.traceparent))

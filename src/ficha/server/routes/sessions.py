@@ -19,7 +19,7 @@ routes = APIRouter(prefix="/api/sessions", tags=["sessions"])
 @routes.post("/{session:ficha_name}/stay", summary="Say that a page is open")
 @gives(SessionView, ChangeSession)
 async def stay(call: Account, session: str, account: ForAccount = None) -> Response:
-    """Whatever was to end the session waits. When the page then says nothing for `silent_session_s`, the session's
+    """Revokes that the page was left, if it was. If the page then sends nothing for `silent_session_s`, the session's
     queued jobs are cancelled and refunded."""
     return answer(await call.app.stay_in_session(session, account=call.account(account)))
 
@@ -27,6 +27,6 @@ async def stay(call: Account, session: str, account: ForAccount = None) -> Respo
 @routes.post("/{session:ficha_name}/leave", summary="Say that a page was left")
 @gives(SessionView, ChangeSession)
 async def leave(call: Account, session: str, account: ForAccount = None) -> Response:
-    """After `leave_grace_s` the session's queued jobs are cancelled and refunded. Saying `stay`, submitting a job of
-    the session, or following one with the parameter `session`, revokes it. Jobs that run go on."""
+    """After `leave_grace_s` the session's queued jobs are cancelled and refunded. Calling `stay`, submitting a job of
+    the session, or following one with the parameter `session` revokes that. Running jobs go on."""
     return answer(await call.app.leave_session(session, account=call.account(account)))

@@ -1,4 +1,4 @@
-"""Sign-in for web pages of this server: a credential is sent once, and from then on a cookie that no script can read.
+"""Sign-in for web pages of this server: they send a credential once, and then a cookie that no script can read.
 
 A cookie that is sent in place of `Authorization` counts on every route; `guard` says what else it needs.
 """
@@ -70,7 +70,7 @@ async def sign_out(call: OwnPage) -> Response:
 
 
 def _set_cookie(request: Request, response: Response, text: str, max_age_s: int) -> None:
-    """Sets the cookie for this application alone, and over https only if it came that way."""
+    """Sets the cookie for this application's path alone, and for https alone if the request came by https."""
     response.set_cookie(
         COOKIE,
         text,

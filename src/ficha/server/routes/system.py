@@ -60,14 +60,14 @@ async def stuck(call: ServiceReader, cursor: Cursor = None, limit: Limit = 50, i
 @routes.post("/recover-stuck", summary="Recover all stuck jobs")
 @gives(SweepReport)
 async def recover_stuck(call: Service) -> Response:
-    """One round of recovery and clean-up, now."""
+    """Runs one round of recovery and clean-up, now."""
     return answer(await call.acting.sweep())
 
 
 @routes.post("/cleanup-old", summary="Fail what is too old")
 @gives(SweepReport)
 async def cleanup_old(call: Service) -> Response:
-    """The same round: it fails what was started longer ago than a job may take, and clears expired keys away."""
+    """Runs the same round: it fails jobs that were started longer ago than a job may take, and removes expired keys."""
     return answer(await call.acting.sweep())
 
 
@@ -81,7 +81,7 @@ async def recover(call: Service, job_id: str) -> Response:
 @routes.post("/resume-batch/{batch_id}", summary="Resume a batch")
 @gives(BatchResumed, "NOT_FOUND")
 async def resume_batch(call: Service, batch_id: str) -> Response:
-    """Takes up an interrupted batch."""
+    """Resumes an interrupted batch."""
     return answer(await call.acting.resume_batch(batch_id))
 
 

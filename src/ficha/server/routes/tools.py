@@ -19,7 +19,7 @@ routes = APIRouter(prefix="/api", tags=["jobs"])
 @gives(Whole[ToolView])
 async def tools(call: AccountReader) -> Response:
     """The tools that the caller may submit to, by name: a user's are those for users and for their plan."""
-    # A tool never changes once it is declared, and to make its schema takes longer than all else here.
+    # A tool never changes once it is declared, and making its schema takes longer than everything else here.
     known: dict[str, ToolView] = call.request.app.state.tools
     for name, tool in call.app.tools.items():
         if name not in known:
@@ -32,7 +32,8 @@ async def tools(call: AccountReader) -> Response:
 
 
 async def _plan(call: Call) -> str | None:
-    """A user's plan, where some tool asks for it; a token may be for an account that is not open yet."""
+    """A user's plan, if some tool is limited to plans. None also for an account that is not open yet: a token may name
+    one."""
     if call.owner is None or all(tool.plans is None for tool in call.app.tools.values()):
         return None
     account = await call.app.queries.account(call.owner)

@@ -64,7 +64,7 @@ def _console(folder: PageFolder) -> Answering:
             return found.answer(request)
         if path.startswith(ASSETS):
             raise HTTPException(404)
-        # An address of the console itself, which its own script reads.
+        # A path within the console, which the console's script reads.
         return files[INDEX].answer(request)
 
     return answer_console

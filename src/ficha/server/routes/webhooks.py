@@ -25,7 +25,7 @@ DELIVERIES = "/api/webhook-deliveries"
 
 
 def _acting(call: Call) -> AllOperations:
-    """What operators change is in the audit log."""
+    """Operators' changes are written to the audit log, users' are not."""
     return call.acting if call.sees_all else call.app
 
 
@@ -39,7 +39,7 @@ async def webhooks(call: AccountReader, account: ForAccount = None) -> Response:
 @routes.post(ENDPOINTS, summary="Add a webhook endpoint")
 @gives(NewWebhook, c.AddEndpoint, status=201)
 async def add_webhook(call: Account, asked: Annotated[s.WebhookBody, body(s.WebhookBody)]) -> Response:
-    """Adds an address that is told of events. The secret that signs its messages is shown only now."""
+    """Adds an address to which events are sent. The secret that signs its messages is shown only now."""
     operations, account = _acting(call), call.account_if_any(asked.account)
     added = await operations.add_webhook(asked.url, account=account, events=asked.events, description=asked.description)
     return answer(added, 201)
@@ -56,7 +56,7 @@ async def remove_webhook(call: Account, webhook_id: str, account: ForAccount = N
 @routes.post(ENDPOINTS + "/{webhook_id}/enable", summary="Enable a webhook endpoint")
 @gives(WebhookView, c.ChangeEndpoint)
 async def enable_webhook(call: Account, webhook_id: str, account: ForAccount = None) -> Response:
-    """One that was disabled is told of what happens from now on."""
+    """A disabled endpoint gets what happens from now on."""
     operations = _acting(call)
     return answer(await operations.enable_webhook(webhook_id, account=call.account_if_any(account)))
 
@@ -90,8 +90,8 @@ async def send_test(call: Account, webhook_id: str, account: ForAccount = None) 
 async def deliveries(
     call: AccountReader,
     account: ForAccount = None,
-    webhook: Annotated[str | None, Query(description="Only those to this endpoint.")] = None,
-    job: Annotated[str | None, Query(description="Only those that tell of this job.")] = None,
+    webhook: Annotated[str | None, Query(description="Only messages to this endpoint.")] = None,
+    job: Annotated[str | None, Query(description="Only messages about this job.")] = None,
     state: Annotated[DeliveryState | None, Query(description="Only those in this state.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
@@ -111,6 +111,6 @@ async def deliveries(
 @routes.post(DELIVERIES + "/{delivery_id}/resend", summary="Send a message again")
 @gives(DeliveryView, c.ResendDelivery, status=202)
 async def resend_delivery(call: Account, delivery_id: str, account: ForAccount = None) -> Response:
-    """Sends it once more, with the same id, whatever became of it."""
+    """Sends the message once more, with the same id, whatever its state."""
     operations = _acting(call)
     return answer(await operations.resend_delivery(delivery_id, account=call.account_if_any(account)), 202)

@@ -39,7 +39,7 @@ async def claim(call: Service, asked: Annotated[s.ClaimBody, body(s.ClaimBody)])
             stack.enter_context(call.identity.watch(call.caller, ended.append))
         while True:
             if ended:
-                # Not cut off in the middle of a claim: its jobs would be held by nobody.
+                # Refused here and not in the middle of a claim, whose jobs nobody would hold.
                 raise ended[0]
             heard = call.app.work_heard(asked.pools)
             found = await claimed(call, asked.pools, asked.worker, asked.limit)
@@ -50,7 +50,7 @@ async def claim(call: Service, asked: Annotated[s.ClaimBody, body(s.ClaimBody)])
 
 
 async def _is_over(call: Call) -> bool:
-    """Whether nobody waits for the answer any more, or the server stops and is held up by those who wait."""
+    """Whether the client has disconnected, or the server is stopping and must not wait for this call."""
     return call.app.engine.live.is_closed or await call.request.is_disconnected()
 
 
@@ -126,7 +126,7 @@ async def step(call: Service, asked: Annotated[s.StepBody, body(s.StepBody)]) ->
 @routes.post("/report", summary="Say how far the job is")
 @gives(s.HeldAnswer, c.Report, "INVALID_PAYLOAD")
 async def report(call: Service, asked: Annotated[s.ReportBody, body(s.ReportBody)]) -> Response:
-    """Tells those who watch how far the job is, and what of its result is there."""
+    """Sends those who watch the job its progress and the part of its result that is there."""
     lease = _lease(asked)
     return answer(
         s.HeldAnswer(lease.job_id, await call.app.report(lease, progress=asked.progress, partial=asked.partial))
@@ -143,7 +143,7 @@ async def log(call: Service, asked: Annotated[s.LogBody, body(s.LogBody)]) -> Re
 @routes.post("/finish", summary="Say how a run ended")
 @gives(FinishView, c.Finish, "INVALID_PAYLOAD")
 async def finish(call: Service, asked: Annotated[s.WorkerFinishBody, body(s.WorkerFinishBody)]) -> Response:
-    """Ends a run, in one of the ways in which one can end."""
+    """Ends a run, with one of the outcomes that a run can have."""
     lease = _lease(asked)
     return answer(await call.app.finish_job(lease.job_id, _ending(call, asked), epoch=lease.epoch))
 

@@ -22,7 +22,7 @@ async def due(driver: Driver, limit: int = 50) -> list[str]:
 
 
 class BulkActConformance:
-    """The record, and the queries of whoever works on acts."""
+    """The record, and the queries of the process that works on acts."""
 
     async def test_a_bulk_act_reads_back_after_every_step(self, driver: Driver) -> None:
         await open_house(driver)

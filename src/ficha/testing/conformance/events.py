@@ -1,4 +1,4 @@
-"""What happened: a job's history, and the commits that tell it to followers."""
+"""What happened: a job's history, and the commits that bring it to followers."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class EventConformance:
         assert [commit.number for commit in await driver.read(ListCommits())] == new
         driver.clock.advance(KEPT_MS)
         await driver.store.tidy(KEPT_MS)
-        # The newest stays, so that nobody takes the numbers for beginning anew.
+        # The newest stays, so that no follower believes that the numbers begin anew.
         assert [commit.number for commit in await driver.read(ListCommits())] == new[-1:]
         assert await driver.read(GetHorizon()) == Horizon(new[-1])
         await submit(driver)

@@ -66,7 +66,7 @@ class LibraryConformance:
         assert page.stopped == (newest[3], driver.expected.jobs[newest[3]].created_at)
         rest = await driver.read(ListLibrary("ana", before=newest[3], limit=6))
         assert ([job.id for job in rest.jobs], rest.stopped) == (newest[4:], None)
-        # The oldest of the four that are looked at is not the tool's.
+        # The oldest of the four that are examined is not the tool's.
         some = await driver.read(ListLibrary("ana", tool="train", searched=4))
         assert [job.id for job in some.jobs] == [mine[8]]
         assert some.stopped is not None

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class _Page(Protocol):
-    """Makes the query for a page of this size, after the last item of the page before."""
+    """Makes the query for a page of this size, after the last item of the previous page."""
 
     def __call__(self, last: Any, limit: int, /) -> Query[Any]: ...
 

@@ -1,4 +1,4 @@
-"""Jobs that external providers have: when each is asked about, and what was kept of call-backs."""
+"""Jobs that external providers have: when each is polled, and what was kept of call-backs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves by its age, and with an account that is erased: nothing of it is left, and nothing else leaves."""
+"""What is removed by its age, and with an erased account: nothing of it is left, and nothing else is removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_S = 86_400
 
 
 class RetentionConformance:
-    """Jobs leave, and what they leave behind is found."""
+    """Jobs are removed, and the rows that they leave behind are found."""
 
     async def test_a_job_leaves_with_all_that_is_its_own_and_the_ledger_stays(self, driver: Driver) -> None:
         driver.policy = replace(driver.policy, retention=Retention(jobs=3, results=2, payloads=1))

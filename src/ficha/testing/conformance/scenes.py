@@ -15,11 +15,11 @@ from ...core.records import JobSpec
 from ..driver import Driver
 
 SPEC_TEXTS: Final = tuple(field.name for field in fields(JobSpec) if str in (get_args(field.type) or (field.type,)))
-"""What of a job's spec is text."""
+"""The fields of a job's spec that are text."""
 
 
 def new_job(job_id: str, **changes: Any) -> c.NewJob:
-    """A job to submit, as usual but for these fields, of its spec or its own."""
+    """A job to submit: the usual one, but for these fields of its spec or its own."""
     spec: dict[str, Any] = {"tool": "upscale", "pool": "gpu", "cost": 5}
     others: dict[str, Any] = {"payload": '{"image": "x"}'}
     for name, value in changes.items():

@@ -28,11 +28,11 @@ SINGLE: dict[str, tuple[Any, ...]] = {
     "is_dead": (True, False),
     "is_stuck": (True, False),
 }
-"""For each field of a match, values to ask for."""
+"""For each field of a match, values to search for."""
 
 
 class SearchConformance:
-    """Jobs are found by whatever is asked of them."""
+    """Jobs are found by every condition."""
 
     async def test_a_search_finds_jobs_by_each_condition_and_by_two_together(self, driver: Driver) -> None:
         stuck_before_at = await _scene(driver)

@@ -1,4 +1,4 @@
-"""External providers: turns under one lock, the walk of a circuit breaker, and what jobs earned and cost."""
+"""External providers: turns under one lock, the states of a circuit breaker, and what jobs earned and cost."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ BODY = '{"type": "job.cancelled", "words": "it\'s \\"é\\"\\u2028"}'
 
 
 async def told(driver: Driver, owner: str, endpoint_id: str, job_id: str) -> str:
-    """Makes a message that a hook owes; its id."""
+    """Makes a message that a hook owes; returns its id."""
     await driver.run(c.HoldHook(JOB_ENDED_HOOK, job_id, 60_000))
     attempt, delivery_id = driver.expected.hooks[JOB_ENDED_HOOK, job_id].attempts, driver.new_id()
     names = ((owner, endpoint_id, delivery_id),)
@@ -37,7 +37,7 @@ async def due(driver: Driver, **asked: Any) -> list[str]:
 
 
 class WebhookConformance:
-    """The queries of whoever sends messages, and of whoever looks at them."""
+    """The queries for sending messages, and for showing them."""
 
     async def test_endpoints_and_messages_read_back_after_every_change(self, driver: Driver) -> None:
         endpoints = await self._open(driver)
@@ -102,7 +102,7 @@ class WebhookConformance:
         assert await due(driver, not_owners=("",)) == [one]
         assert await due(driver, not_endpoints=(first, second)) == [other]
         assert await due(driver, not_endpoints=(operators,), not_owners=("ana",)) == []
-        # A later one that tells the same endpoint of the same job waits, also while the earlier one is tried again.
+        # A later message to the same endpoint about the same job waits, also while the earlier one is retried.
         sent = driver.expected.of(Delivery)[one]
         later = replace(sent, id=driver.new_id(), created_at=driver.clock(), due_at=driver.clock())
         elsewhere = replace(later, id=driver.new_id(), endpoint_id=second)
