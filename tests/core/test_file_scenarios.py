@@ -133,7 +133,7 @@ SCENARIOS = {
         submit ana j1,j2 batch=b1 key=k1 files=f1,f2  -> queued repeat=yes
         file f2                        -> stored uses=2
     """,
-    "an upload that died goes, then its row": """
+    "an upload that died goes, and its row when no byte can arrive any more": """
         plan free
         open ana free
         upload ana f1 size=10
@@ -142,11 +142,13 @@ SCENARIOS = {
         expire-file f1                 -> kept
         +1m
         expire-file f1                 -> cleared
-        file f1                        -> removed until=+0s
+        file f1                        -> removed until=+1h
         files ana                      -> 0 files 0 bytes
         stored f1 10                   -> NOT_FOUND
         expire-file f1                 -> kept
         remove-file f1                 -> removed changed=no
+        forget-file f1                 -> kept
+        +1h
         forget-file f1                 -> cleared
         file f1                        -> gone
         forget-file f1                 -> kept
@@ -275,7 +277,7 @@ SCENARIOS = {
         copy j1 0 f2                   -> LEASE_LOST
         remove-file f1                 -> removed
     """,
-    "a copy that was given up is not begun again before its bytes are gone": """
+    "a copy that died is begun again for as long as its job waits for the provider": """
         plan free
         open ana free credits=10
         submit ana j1 timeout=10h
@@ -284,9 +286,38 @@ SCENARIOS = {
         copy j1 0 f1                   -> uploading
         +1h
         expire-file f1                 -> cleared
+        file f1                        -> uploading until=+1h
+        copy j1 0 f1                   -> uploading
+        +61m
+        webhook j1 failed
+        expire-file f1                 -> cleared
+        file f1                        -> removed until=+1h
+        copy j1 0 f1                   -> LEASE_LOST
+        forget-file f1                 -> kept
+        +1h
+        forget-file f1                 -> cleared
+    """,
+    "a copy that was given up is not begun again before its bytes are gone": """
+        plan free
+        open ana free credits=10
+        submit ana j1
+        claim gpu w1                   -> j1 epoch=1
+        finish j1 e1 accepted
+        copy j1 0 f1                   -> uploading
+        remove-file f1 aborts=yes      -> removed
         copy j1 0 f1                   -> OVERLOADED retryable=yes
         forget-file f1                 -> cleared
         copy j1 0 f1                   -> uploading
+    """,
+    "a result that died while its run goes on is removed, and its row when no byte can arrive any more": """
+        plan free
+        open ana free credits=10
+        submit ana j1 timeout=10h
+        claim gpu w1                   -> j1 epoch=1
+        save j1 e1 f1
+        +1h
+        expire-file f1                 -> cleared
+        file f1                        -> removed until=+1h
     """,
     "who gives up a copy does not take away what another one has stored": """
         plan free
@@ -332,13 +363,18 @@ def test_whoever_gives_up_a_copy_leaves_alone_what_others_may_still_send() -> No
     assert (stored.state, stored.size) == ("stored", 3)
 
 
-def test_a_copy_that_was_begun_again_and_stored_by_nobody_goes_when_its_time_is_over() -> None:
+def test_a_copy_that_was_begun_again_and_stored_by_nobody_goes_when_its_job_no_longer_waits() -> None:
     world, job_id, file_id = with_a_provider()
     begin = c.BeginFile(file_id, "ana", "result", run=c.FileRun(job_id, attempts=0))
     _, second = (changed_file(world.one(begin)) for _ in range(2))
     world.one(c.RemoveFile(file_id, "ana", aborts=True, expires_at=second.expires_at))
     assert second.expires_at is not None
     world.now = second.expires_at
+    assert world.one(c.ExpireFile(file_id, "ana", job_id)) == Forgotten(changed=True)
+    waits = world.state.of(File)[file_id]
+    assert (waits.state, world.one(c.CancelJob(job_id)).status) == ("uploading", "cancelled")
+    assert waits.expires_at is not None
+    world.now = waits.expires_at
     assert world.one(c.ExpireFile(file_id, "ana", job_id)) == Forgotten(changed=True)
     assert world.state.of(File)[file_id].state == "removed"
 

@@ -1,8 +1,9 @@
 """Files: how many and how large an account's files may be, which jobs take them, and when they are removed.
 
 The bytes are in the file storage. Room for them is set aside before they arrive, so that concurrent uploads never
-exceed a limit together. A `removed` file stays in the table until its bytes are deleted. Every change of a file, except
-the deletion of its row, is made under its account's lock.
+exceed a limit together. A `removed` file stays in the table until its bytes are deleted. That of an upload that died
+stays for as long as an upload may take: its bytes may still arrive, and only the row says where. Every change of a file,
+except the deletion of its row, is made under its account's lock.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .lease import lost
 from .outcomes import FileChanged, Forgotten, Refusal
 from .policy import MILLISECOND, Plan
 from .quota import refuse_reservation
-from .records import Awaiting, File, FileUsage
+from .records import Awaiting, File, FileState, FileUsage
 from .refusals import account_closed, no_account, no_file, no_job, no_plan
 from .rule import Audited, Needs, Rule
 from .states import FINAL
@@ -133,22 +134,25 @@ def expire_file(ws: Workspace, command: ExpireFile) -> Forgotten:
         or (file.role == "result" and file.job_id != command.job_id)
     ):
         return Forgotten(changed=False)
-    if file.role == "result" and file.state == "stored":
-        assert command.job_id is not None
-        job = ws.job(command.job_id)
-        if file.uses or (job is not None and job.status == "completed"):
-            _put(ws, replace(file, expires_at=None))
-            return Forgotten(changed=True)
-        if job is not None and job.status not in FINAL:
-            _put(ws, replace(file, expires_at=ws.now + ws.policy.unused_file_ms * MILLISECOND))
-            return Forgotten(changed=True)
-    removed(ws, file)
+    job = None if command.job_id is None or file.role != "result" else ws.job(command.job_id)
+    if file.state == "uploading":
+        late_until = ws.now + ws.policy.upload_ms * MILLISECOND
+        # The copy of a provider's result may be begun again, into the same place, for as long as its job waits.
+        state: FileState = "uploading" if job is not None and isinstance(job.place, Awaiting) else "removed"
+        _put(ws, replace(file, state=state, expires_at=late_until))
+    elif file.role == "result" and (file.uses or (job is not None and job.status == "completed")):
+        _put(ws, replace(file, expires_at=None))
+    elif job is not None and job.status not in FINAL:
+        _put(ws, replace(file, expires_at=ws.now + ws.policy.unused_file_ms * MILLISECOND))
+    else:
+        removed(ws, file)
     return Forgotten(changed=True)
 
 
 def forget_file(ws: Workspace, command: ForgetFile) -> Forgotten:
+    """Deletes the row of a removed file, unless bytes may still arrive."""
     file = ws.find(File, command.file_id)
-    if file is None or file.state != "removed":
+    if file is None or file.state != "removed" or (file.expires_at is not None and file.expires_at > ws.now):
         return Forgotten(changed=False)
     ws.remove(file)
     return Forgotten(changed=True)
