@@ -1,6 +1,6 @@
-"""`Ficha`: an application with all operations; how it is opened, worked for, served and closed.
+"""`Ficha`: an application with all operations; how it is opened, served and closed, and how its workers run.
 
-What it declares is in `declared_parts.py`, how its numbers become a policy in `policy_settings.py`.
+`declared_parts.py` has what it declares, `policy_settings.py` how its numbers become a policy.
 """
 
 from __future__ import annotations
@@ -68,43 +68,45 @@ class Ficha(DeclaredParts):
 
     database: a URL, `sqlite:///file.db`, `postgresql://…` or `memory:`. Defaults to FICHA_DATABASE_URL, then to
         `sqlite:///ficha.db`.
-    schema: the PostgreSQL schema that holds all tables, so that they meet no others. Defaults to FICHA_SCHEMA, then to
-        `ficha`. A URL with `?ficha_schema=…` goes before it. SQLite and memory have none, and ignore it.
+    schema: the PostgreSQL schema that holds all tables, apart from others. Defaults to FICHA_SCHEMA, then to `ficha`. A
+        URL with `?ficha_schema=…` takes precedence. SQLite and memory ignore it.
     plans: what accounts may do. Defaults to one plan, "default", without limits.
     pools: slots shared by tools. There is always a pool "default" without a limit.
     first_job_boost: subtracted from the priority of an account's first job ever. Defaults to 0.
-    batch_spacing_s: how much later each job of a batch counts as submitted than the one before it, for its place in the
-        queue: jobs of others pass between. Defaults to 1; with 0 a batch goes ahead of all that comes after it.
+    batch_spacing_s: how much later each job of a batch counts as submitted than the job before it, for its place in the
+        queue, so that jobs of others pass in between. Defaults to 1; with 0 a whole batch goes ahead of all jobs
+        submitted after it.
     lease_s: how long a worker holds a job without a heartbeat. Defaults to JOB_LOCK_TTL_MS, then to 60.
-    heartbeat_s: how often a worker sends one. Defaults to JOB_HEARTBEAT_INTERVAL_MS, then to 10, but to no more than a
-        third of the lease.
+    heartbeat_s: how often a worker sends heartbeats. Defaults to JOB_HEARTBEAT_INTERVAL_MS, then to 10, but to no more
+        than a third of the lease.
     max_recoveries: lost runs after which a job is dead-lettered. Defaults to 3.
-    stuck_s: a held job whose last heartbeat is older is recovered. Defaults to 600.
-    max_age_s: a job first started longer ago is failed. Defaults to 86,400.
+    stuck_s: a held job whose last heartbeat is older than this is recovered. Defaults to 600.
+    max_age_s: a job first started longer ago than this is failed. Defaults to 86,400.
     key_ttl_s, key_ttl_max_s: how long an idempotency key is kept, and the longest that a submit may ask for. Default to
         86,400 and 2,592,000 (30 days).
-    reservation_ttl_s, reservation_ttl_max_s: how long a reservation holds its slot, and the longest that may be asked
+    reservation_ttl_s, reservation_ttl_max_s: how long a reservation holds its slot, and the longest that a call may ask
         for. Default to 300 and 86,400.
-    reservations_kept_s: how long a reservation that ended is kept after its time was over. Defaults to 86,400.
+    reservations_kept_s: how long an ended reservation is kept after its expiry. Defaults to 86,400.
     schedule_max_s: how far ahead a job may be scheduled. Defaults to 31,536,000 (365 days).
     upload_s: how long an upload may take. Defaults to 3,600.
     unused_file_s: how long a file is kept that no job has taken. Defaults to 86,400.
-    commits_kept_s: how long streams of accounts can be resumed: commits are kept for so long. At least 3,600; defaults
-        to 86,400.
+    commits_kept_s: how long commits are kept, and so how long streams of accounts can be resumed. At least 3,600;
+        defaults to 86,400.
     leave_grace_s: how long after a page was left (`leave_session`) the queued jobs of its session are cancelled.
         Defaults to 60.
-    silent_session_s: the same for a page that said that it is open (`stay_in_session`), and then nothing. Defaults to
-        600.
-    minute_figures_kept_s, hour_figures_kept_s: how long the figures of each minute and each hour are kept, from which
-        overviews are made. At least 90,000 and 2,678,400; default to 172,800 (2 days) and 34,560,000 (400 days).
+    silent_session_s: the same, after the last sign of a page that reported that it is open (`stay_in_session`).
+        Defaults to 600.
+    minute_figures_kept_s, hour_figures_kept_s: how long the figures of each minute and of each hour, from which
+        overviews are made, are kept. At least 90,000 and 2,678,400; default to 172,800 (2 days) and 34,560,000 (400
+        days).
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run, over all processes. Defaults to 1.
-    sweep_by_itself: whether they run on a timer; otherwise they run only after calls and reads. Defaults to True.
-    daily_at: the time of day, such as 04:00, at which what leaves by its age (`retention`) begins to leave. Defaults to
-        none: it leaves all day, as it falls due.
+    sweep_by_itself: whether sweeps run on a timer; otherwise they run only after calls and reads. Defaults to True.
+    daily_at: the time of day, such as 04:00, at which removal by age (`retention`) begins. Defaults to none: removal
+        runs all day, as data falls due.
     time_zone: the time zone of `daily_at`, and of schedules that name none. Defaults to UTC.
-    webhooks: whether users and operators may have messages sent to addresses that they give when jobs end, or on which
-        terms (see `Webhooks`). Workers send them. Defaults to False.
+    webhooks: whether users and operators may register addresses that get a message when a job ends, or the terms for it
+        (see `Webhooks`). Workers send the messages. Defaults to False.
     retention: for how many days ended jobs, their payloads and their results are kept (see `Retention`). Defaults to
         for ever.
     on_work: a function, plain or async, that is called with the names of pools when a call of this process made their
@@ -114,13 +116,13 @@ class Ficha(DeclaredParts):
     inspection_limits: how large a file may become when it is decoded (see `InspectionLimits`).
     secret: signs the addresses that providers call back and links to files; at least 32 characters, the same in every
         process of a deployment. Defaults to FICHA_SECRET; without one there are no such addresses and links.
-    public_url: where the server is reached from outside, such as `https://api.example.com`. Defaults to
-        FICHA_PUBLIC_URL; without one, providers are asked for their results and cannot call back.
+    public_url: the server's address from outside, such as `https://api.example.com`. Defaults to FICHA_PUBLIC_URL;
+        without one, providers cannot call back and are polled for their results.
     files: where uploads and results are kept: `file:folder`, or `s3://bucket/prefix`. Defaults to FICHA_FILES_URL, then
         to `file:ficha-files`.
-    allow_addresses: hosts and networks that may be called although they are not public, such as `10.0.0.0/8`, where a
-        user or a provider gives the address. Defaults to FICHA_ALLOW_ADDRESSES, then to none.
-    store: a custom store, in place of a database's URL.
+    allow_addresses: hosts and networks that may be called although they are not public, such as `10.0.0.0/8`, if a user
+        or a provider gives the address. Defaults to FICHA_ALLOW_ADDRESSES, then to none.
+    store: a custom store, instead of a database's URL.
     """
 
     def __init__(
@@ -237,7 +239,7 @@ class Ficha(DeclaredParts):
         )
 
     def use_database(self, url: str) -> None:
-        """Uses this database instead of the one that was declared; before the application is opened."""
+        """Uses this database instead of the declared one. Call it before the application is opened."""
         self.database, self._store = url, None
 
     @property
@@ -254,7 +256,7 @@ class Ficha(DeclaredParts):
 
     @property
     def outbound(self) -> Outbound:
-        """The client of all calls to addresses outside. It lives as long as the application is open."""
+        """The client of all outgoing HTTP calls. It lives as long as the application is open."""
         if self._outbound is None:
             self._outbound = Outbound(self.allow_addresses)
         return self._outbound
@@ -265,12 +267,12 @@ class Ficha(DeclaredParts):
 
     def asgi(self, settings: Settings | None = None) -> ASGIApp:
         """The ASGI application, to be served, or mounted into a FastAPI or Starlette application. Its lifespan opens
-        this application; mounted, the first request does, unless it is open already.
+        this application; if mounted, the first request does, unless the application is open already.
 
         settings: secrets and limits. Default to the environment's; without FICHA_SECRET it warns, and uses a random
             secret that this process forgets. A second process without one is refused.
         """
-        # Only here: most processes do not serve, and the server takes longer to import than all else.
+        # Imported here, because most processes do not serve, and the server takes longer to import than all else.
         from .server import asgi
 
         return asgi(self, settings)
@@ -334,8 +336,8 @@ class Ficha(DeclaredParts):
 
         pools: the pools to serve. Defaults to all declared pools.
         concurrency: jobs at a time. Defaults to 10, or to more if a tool takes several jobs per call: enough for its
-            `max_calls` (1 if it has no limit) and for one call more, which is put together meanwhile.
-        worker: its name. Defaults to WORKER_ID, then to the host's name and the process id.
+            `max_calls` (1 if it has no limit) and for one more call, whose jobs are collected meanwhile.
+        worker: the worker's name. Defaults to WORKER_ID, then to the host's name and the process id.
         burst: return when the queue is empty.
         due_within_s: a burst also waits for retries and schedules that fall due within this time. Defaults to 0.
         max_seconds: claim nothing more after this time.
@@ -375,7 +377,8 @@ class Ficha(DeclaredParts):
         )
 
     def _beside(self, starter: Starter | None) -> list[DueRunner]:
-        """What a worker runs beside the jobs. Hooks come after what ends jobs, and webhooks after what makes them."""
+        """What a worker runs beside its jobs. Hooks come after the collector, which ends jobs, and webhooks after
+        hooks, which make them."""
         hooks = self._hooks_with(starter)
         terms = self.policy.webhooks
         return [
@@ -428,7 +431,7 @@ class Ficha(DeclaredParts):
             await self.file_access.close()
             await engine.store.close()
         finally:
-            # Only now: calls under way still use them.
+            # Not before: calls under way still use them.
             outbound, self._outbound = self._outbound, None
             self._engine = self._queries = None
             if outbound is not None:

@@ -1,6 +1,6 @@
-"""How long to wait before something is tried again: up to twice as long each time, and not all at the same moment.
+"""Pauses before retries: the bound doubles each time, and jitter spreads the retries.
 
-(How long a failed job waits is a rule, and stands in `core/policy.py`.)
+(How long a failed job waits is a rule in `core/policy.py`.)
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from typing import Final
 
 AWAY_S: Final = 2.0
 AWAY_MAX_S: Final = 20.0
-"""The bound of the first and of the longest pause while the database is unreachable: half of it on average."""
+"""`AWAY_S` bounds the first pause while the database is unreachable, `AWAY_MAX_S` every pause. On average a pause is
+half of its bound."""
 
 
 def bound_s(tries: int, first_s: float, most_s: float) -> float:
-    """The longest pause after so many tries, from 1 up: it doubles with each, up to `most_s`."""
+    """The longest pause after this many tries, from 1 up: it doubles with each try, up to `most_s`."""
     # The exponent is bounded because 2.0**1024 is an error, not a long time.
     return min(most_s, first_s * 2.0 ** min(tries - 1, 60))
 
 
 def pause_s(tries: int, first_s: float, most_s: float) -> float:
-    """A pause drawn from nothing up to that bound."""
+    """A random pause from 0 up to that bound."""
     return random.uniform(0.0, bound_s(tries, first_s, most_s))  # noqa: S311 (jitter, not a secret)
 
 

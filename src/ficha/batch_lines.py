@@ -20,15 +20,15 @@ RESULT_COLUMNS: Final = ("job_id", "tool", "status", "cost", "error", "result", 
 
 
 class BadLine(ValueError):
-    """A line that is no item of a batch; the text says which, why, and what to write."""
+    """A line that is no item of a batch; the message says which line, why, and what to write."""
 
 
 def read_items(
     lines: Iterable[str], form: LineFormat, tool: str | None, schemas: Schemas, parse: Callable[[str], Any]
 ) -> Iterator[tuple[str, Any]]:
-    """The tool and payload of each line; empty lines are left out.
+    """The tool and payload of each line; empty lines are skipped.
 
-    tool: of all lines. Without it, each names its own. parse: reads JSON, and raises ValueError.
+    tool: the tool of all lines; without it, each line names its own. parse: reads JSON, or raises ValueError.
     """
     return _of_csv(lines, tool, schemas, parse) if form == "csv" else _of_json(lines, tool, parse)
 
@@ -87,8 +87,8 @@ def _header(row: list[str], tool: str | None) -> list[str]:
 
 
 def _value(name: str, cell: str, schema: Mapping[str, Any], line: int, parse: Callable[[str], Any]) -> Any:
-    """A cell as the payload's schema has the field: text as it is, all else as JSON; an unknown field is JSON if it
-    can be."""
+    """A cell, by its field in the payload's schema: text is taken as it is, other types as JSON; an unknown field as
+    JSON if it is JSON, else as text."""
     kinds = _kinds(schema.get("properties", {}).get(name, {}), schema.get("$defs", {}))
     if "string" in kinds:
         return cell
@@ -103,7 +103,7 @@ def _value(name: str, cell: str, schema: Mapping[str, Any], line: int, parse: Ca
 
 
 def _kinds(field: Mapping[str, Any], known: Mapping[str, Any]) -> set[str]:
-    """The JSON types that a field may have; none if its schema does not say."""
+    """The JSON types that a field may have; empty if its schema does not tell."""
     if "$ref" in field:
         return _kinds(known.get(field["$ref"].rpartition("/")[2], {}), {})
     found = field.get("type", ())
@@ -112,7 +112,7 @@ def _kinds(field: Mapping[str, Any], known: Mapping[str, Any]) -> set[str]:
 
 
 def header_line(form: LineFormat, *, with_payload: bool) -> str:
-    """What stands before the first result."""
+    """The line before the first result; empty for JSON lines."""
     return _csv_line(RESULT_COLUMNS if with_payload else RESULT_COLUMNS[:-1]) if form == "csv" else ""
 
 
@@ -130,7 +130,7 @@ def result_line(job: JobView, form: LineFormat, *, with_payload: bool) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """A spreadsheet takes a cell that begins so for a formula and runs it."""
+    """Escapes a cell that a spreadsheet would treat as a formula and run."""
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 

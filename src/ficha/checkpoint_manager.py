@@ -31,7 +31,7 @@ log = logging.getLogger("ficha.checkpoint_manager")
 T = TypeVar("T")
 
 RETRY_S: Final = 0.5
-"""How often `start(wait_s=…)` tries to claim the job."""
+"""The pause between two tries of `start(wait_s=…)` to claim the job."""
 
 
 class CheckpointManager:
@@ -98,8 +98,8 @@ class CheckpointManager:
     def start(self, *, wait_s: float = 0.0) -> Self:
         """Claims and starts the job.
 
-        While it cannot be claimed (another process holds it, perhaps one that died and whose lease has not expired; its
-        account is at its plan's limit; it is not due), this is refused, after retries for `wait_s`.
+        While the job cannot be claimed, this retries for `wait_s` and is then refused: another process holds the job,
+        perhaps one that died and whose lease has not expired; its account is at its plan's limit; or it is not due.
         """
         until = time.monotonic() + wait_s
         while True:
@@ -113,11 +113,11 @@ class CheckpointManager:
         return self
 
     def save_checkpoint(self, name: str, *, progress: int = 0, data: Any = None) -> None:
-        """Stores in one write where the job can resume, and with which data; it renews the lease too."""
+        """Stores in one write where the job can resume, and with which data. Renews the lease too."""
         self.job.checkpoint(name, progress=progress, data=data)
 
     def heartbeat(self) -> None:
-        """Renews the lease now; raises LeaseLost if it is lost. It is renewed in the background anyway."""
+        """Renews the lease now; raises LeaseLost if it is lost. The lease is renewed in the background anyway."""
         (answer,) = self._call(self._open_operations().heartbeat(self._held_lease()))
         if isinstance(answer, Refused):
             self.job.stop()
@@ -129,8 +129,8 @@ class CheckpointManager:
             return self._end(self._open_operations().finish(self._held_lease(), result, delivered=delivered, of=of))
 
     def fail(self, error: str, *, final: bool = False, for_user: bool = False) -> FinishView:
-        """Fails the job: it is retried while the tool has attempts left (unless `final`), else refunded. Its owner
-        reads `error` only if it is written `for_user`."""
+        """Fails the job: it is retried while the tool has attempts left (unless `final`), else refunded. Its owner sees
+        `error` only if it is written `for_user`."""
         failing = self._open_operations().fail(self._held_lease(), error, final=final, for_user=for_user)
         return self._end(failing)
 

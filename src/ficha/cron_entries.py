@@ -19,7 +19,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._~:-]{1,200}")
 _DAILY: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
 CronPayload = Mapping[str, Any] | Callable[[datetime], Mapping[str, Any]]
-"""A payload, or a plain function that makes it of the slot's time, as the schedule's time zone shows it."""
+"""A payload, or a plain function that makes it from the slot's time, in the schedule's time zone."""
 
 
 class CronEntry(Struct, frozen=True):
@@ -37,7 +37,7 @@ class CronEntry(Struct, frozen=True):
 
 
 def checked_entry(entry: CronEntry) -> CronEntry:
-    """The entry; raises ValueError that says what is wrong with it."""
+    """Returns the entry; raises ValueError if anything is wrong with it."""
     for problem in _problems(entry):
         if problem is not None:
             raise ValueError(f"schedule {entry.name!r}: {problem}")

@@ -1,4 +1,4 @@
-"""Checks the plans, pools and tools that an application declares: errors show at once, not at the first submit."""
+"""Checks the plans, pools and tools that an application declares, so that errors show at once, not at a submit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tools import Isolation, Tool
 
 NAME_LENGTH: Final = 255
 PRIORITY_BOUND: Final = 1_000
-"""Plans, tools and boosts are limited to ±1,000, so that their sum always fits the rank."""
+"""Priorities of plans and tools, and boosts, are within ±1,000, so that their sum always fits the rank."""
 MAX_SLOTS: Final = 1_000_000
 LONGEST_S: Final = 100 * 365 * 86_400
 """A hundred years: the longest duration accepted."""
@@ -34,7 +34,7 @@ MAX_CHECKPOINTS: Final = 1_000
 MAX_ENDPOINTS: Final = 1_000
 LEAST_DAYS: Final = 1 / 24
 MOST_DAYS: Final = 36_500
-"""What `Retention` keeps stays for an hour at least, and for a hundred years at most, if not for ever."""
+"""The shortest age of `Retention` is an hour; the longest, besides for ever, a hundred years."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?|\*")
 
 CheckpointOrder = Sequence[str] | Mapping[str, Iterable[str]]
@@ -57,7 +57,7 @@ def checked_plans(plans: Iterable[Plan]) -> Mapping[str, Plan]:
 
 
 def checked_retention(retention: Retention | None, plans: Mapping[str, Plan]) -> Retention:
-    """How long ended jobs are kept; for ever, if nothing is said."""
+    """The checked retention; without one, everything is kept for ever."""
     if retention is None:
         return Retention()
     if not isinstance(retention, Retention):
@@ -100,7 +100,7 @@ def checked_pools(pools: Iterable[Pool]) -> dict[str, Pool]:
 
 
 def checked_webhooks(webhooks: bool | Webhooks) -> Webhooks | None:
-    """The terms on which messages are sent; None if none are."""
+    """The terms of webhooks; None if they are off."""
     if isinstance(webhooks, bool):
         return Webhooks() if webhooks else None
     if not isinstance(webhooks, Webhooks):
@@ -157,7 +157,7 @@ def declared_tool(
 
     longest_s: the longest that any job may run. endings: what a handler may return instead of a result.
     """
-    # Only here: pydantic takes longer to import than all else, and a client declares no tool.
+    # Imported here, because pydantic takes longer to import than all else, and a client declares no tool.
     from .payload_schema import payload_of
 
     payload = payload_of(name, handler, takes_several=options.get("jobs_per_call") is not None)
@@ -189,7 +189,7 @@ def declared_tool(
 
 
 def checked_numbers(tool: Tool, longest_s: float) -> Tool:
-    """The tool, if its numbers may be declared."""
+    """Returns the tool; raises ValueError if one of its numbers may not be declared."""
     for problem in _number_problems(tool, longest_s):
         raise ValueError(problem)
     return tool
@@ -259,7 +259,7 @@ def _counts(schema: Mapping[str, Any]) -> bool:
 
 
 def _fields_asked(cost: Any, option: str = "cost") -> frozenset[str] | None:
-    """The fields that a cost function has as parameters; None if it takes all."""
+    """The payload's fields that a cost function takes as parameters; None if it takes all."""
     if not callable(cost):
         return frozenset()
     if inspect.iscoroutinefunction(cost):
@@ -354,7 +354,7 @@ def _declared_variables(names: Any) -> tuple[str, ...]:
 
 
 def _result_problems(tool: Tool, endings: tuple[type, ...]) -> Iterator[str]:
-    """Why no result of the handler could be stored, as far as its annotation tells."""
+    """Why no result of the handler could be stored, according to its annotation."""
     function = plain_function(tool.handler)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         yield "its handler is a generator: return the result instead of yielding it; job.partial shows parts early"
@@ -368,15 +368,15 @@ def _result_problems(tool: Tool, endings: tuple[type, ...]) -> Iterator[str]:
     results = [kind for kind in members(returned) if not (isinstance(kind, type) and issubclass(kind, endings))]
     problems = [(kind, stored_type(kind).problem) for kind in results]
     if problems and all(problem for _, problem in problems):
-        # Where one kind of result can be stored, only the value tells.
+        # If any kind of result can be stored, only the value decides.
         kind, problem = problems[0]
         yield f"its handler returns {getattr(kind, '__name__', kind)}, which cannot be stored: {problem}"
 
 
 def _import_problem(handler: Any) -> str | None:
-    """Why a new process could not import the handler by its module and name, if so.
+    """Why a new process could not import the handler by its module and name; None if it could.
 
-    It cannot be looked up yet: a decorated function is bound to its name only after this.
+    The name cannot be looked up yet: a decorated function is bound to its name only after this.
     """
     if not inspect.isfunction(handler):
         return f"{handler!r} is not a named function"
@@ -401,7 +401,7 @@ def declared_checkpoints(order: CheckpointOrder) -> Checkpoints:
             raise ValueError(problem)
         if name not in follow:
             raise ValueError(f"the checkpoint {name!r} follows another but is not declared; add {name!r}: []")
-    # If every one follows another, as in a cycle, a job begins with the first that is named.
+    # If every checkpoint follows another, as in a cycle, a job begins with the first that is named.
     first = tuple(name for name in follow if name not in followers) or tuple(follow)[:1]
     declared = Checkpoints(follow, first)
     for name in follow:
@@ -420,7 +420,7 @@ def _names(value: Any, what: str) -> tuple[Any, ...]:
 
 
 def name_problem(value: Any, what: str) -> str | None:
-    """Why this is not a valid name, if so."""
+    """Why this is not a valid name; None if it is."""
     if not isinstance(value, str) or not 1 <= len(value) <= NAME_LENGTH:
         return f"{what} must be text of 1 to {NAME_LENGTH} characters"
     if (problem := text_problem(value, what)) is not None:

@@ -1,7 +1,7 @@
 """What an application declares: pools, tools and their providers, hooks, and recurring jobs. Ficha's own hooks are
 declared here too.
 
-`declarations.py` checks the options of each. What only an open application has, such as its engine, stays out.
+`declarations.py` checks the options of each. Anything that only an open application has, such as its engine, stays out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OWN: Final = {
     JOB_ENDED_HOOK: HookTerms(JOB_ENDED_HOOK, frozenset(get_args(JobEnd))),
     CREDITS_LOW_HOOK: HookTerms(CREDITS_LOW_HOOK, frozenset()),
 }
-"""The hooks that owe webhooks."""
+"""Ficha's own hooks, which make the messages of webhooks."""
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 J = TypeVar("J")
 P = ParamSpec("P")
@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 class DeclaredParts(AllOperations):
-    """The pools, tools, providers and hooks of an application. Its policy holds what rules know of them."""
+    """The pools, tools, providers and hooks of an application. Its policy holds what the rules know of them."""
 
     def __init__(self, policy: Policy, pools: Iterable[Pool], time_zone: str = "UTC") -> None:
         self.policy = policy
@@ -110,10 +110,10 @@ class DeclaredParts(AllOperations):
     def tool(self, handler: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]  # (It accepts both.)
         """Declares a function as a tool: `@app.tool`, or `@app.tool(cost=5, timeout=600)`.
 
-        The function's signature, after the job, is the payload's schema. What is declared can be called like the
+        The function's signature, after the job, is the payload's schema. The declared tool can be called like the
         function, and submitted: `await upscale.submit(image="cat.png", account="ana")` (see `DeclaredTool`).
 
-        name: what the tool is called in a submit. Defaults to the function's name.
+        name: the tool's name in a submit. Defaults to the function's name.
         cost: credits for one job: a number, or a function with some of the payload's fields as parameters, which get
             the handler's values.
         pool: the pool whose slots and workers it uses. Defaults to "default".
@@ -125,15 +125,15 @@ class DeclaredParts(AllOperations):
         priority: added to the plan's priority; a larger number is served later. Defaults to 0.
         items: the payload's field with the number of items requested, or with a list of them.
         max_items: submits with more items are split into jobs of at most this many, as one batch.
-        dedupe: the same payload of one account is computed once; its other jobs get the result free of charge, also
-            those that wait already. "global": over all accounts together. Then whoever submits a payload is given the
-            result that another account paid for, and anybody's quote tells whether it was ever submitted: only for
-            results that may be public, never where a result holds a secret such as a signed address. Defaults to False.
+        dedupe: a payload that one account submits several times is computed once; its other jobs, including those that
+            already wait, get the result free of charge. "global": over all accounts together. An account then gets
+            results that another one paid for, and any quote tells whether a payload was ever submitted: use it only for
+            results that may be public, never if a result holds a secret such as a signed address. Defaults to False.
         isolation: where the handler runs. "auto": a coroutine on the worker's loop, a plain function in a thread;
             "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
         memory_mb: the memory limit of a child process, in MiB. Defaults to none. Only with isolation="process".
         environment: environment variables that a child process gets besides those of the system, of Python and of
-            devices; one that ends in * stands for all that begin so, and "*" for all. Defaults to none. Only with
+            devices; a name that ends in * stands for all that begin so, and "*" for all. Defaults to none. Only with
             isolation="process".
         recycle_after: a child process is replaced after this many jobs. Defaults to never. Only with
             isolation="process".
@@ -157,9 +157,9 @@ class DeclaredParts(AllOperations):
             `FinalError`.
         audience: "user": users may call it over HTTP with their own key or token. "service": only the application may,
             in-process or with a service or admin key; users do not see it. Defaults to "user".
-        provider_cost: what an external provider takes for a completed job, in your currency, where the provider does
-            not say so itself: a number, or a function with some of the payload's fields as parameters. Operators see
-            it beside the credits (`margins`). Defaults to unknown.
+        provider_cost: what an external provider charges for a completed job, in your currency, if the provider does not
+            report it itself: a number, or a function with some of the payload's fields as parameters. Operators see it
+            beside the credits (`margins`). Defaults to unknown.
         plans: the plans whose users may call it. Binds users only, as `audience` does. Defaults to all plans.
         stop_grace: seconds for a cancelled handler to clean up before it is abandoned (a thread) or killed (a process).
             Defaults to 5.
@@ -198,15 +198,15 @@ class DeclaredParts(AllOperations):
     ) -> Callable[[Callable[Concatenate[J, P], Any]], DeclaredTool[J, P, Any]]:
         """Declares a tool whose work an external provider does: `@app.provider_tool(replicate, cost=5)`.
 
-        The function makes the call: it returns a `ProviderCall` with what the provider is to do. A worker sends it; the
-        job is `starting` while the request is out, and `running`, without a worker, once the provider has accepted it.
-        When the provider calls back or, if it does not, is asked, the result's files are copied, and the job is
-        finished with `{"output": …, "files": […]}`. If the job is cancelled or times out, the provider is told.
+        The function returns a `ProviderCall` that says what the provider is to do. A worker sends it; the job is
+        `starting` while the request is out, and `running`, without a worker, once the provider has accepted it. After
+        the provider's call-back, or after a poll if none comes, the result's files are copied, and the job is finished
+        with `{"output": …, "files": […]}`. If the job is cancelled or times out, the work at the provider is cancelled.
 
-        provider: what speaks to it; several tools may share one.
-        when_down: what becomes of submits while the provider's circuit breaker is open: "refuse": they are told so
-            (`PROVIDER_DOWN`), and nothing is charged; "wait": their jobs wait until it works again. Defaults to
-            "refuse".
+        provider: the client of the provider's API; several tools may share one.
+        when_down: what happens to submits while the provider's circuit breaker is open: "refuse": they are refused
+            (`PROVIDER_DOWN`), and nothing is charged; "wait": their jobs wait until the provider works again. Defaults
+            to "refuse".
         options: those of `tool`, except `isolation`, `jobs_per_call`, `linger_ms`, `memory_mb`, `environment`,
             `recycle_after` and `checkpoints`, which are for work done here. `timeout` is for the request and the
             provider's work together.
@@ -231,17 +231,17 @@ class DeclaredParts(AllOperations):
         name: str | None = None,
         timeout: float = 60.0,
     ) -> Callable[[Handler], Handler]:
-        """Declares a hook: a function that is called with each job that ended so, after that was committed.
+        """Declares a hook: a function that is called with each job that ended in these ways, once the end is committed.
 
-        That it is to be called is recorded with the job's end, in the same transaction, and that it was called is
-        recorded when it returned; so it is called once for each job. If it raises, it is called again, after a second
-        and ever later, up to five minutes; and also if the process dies before its end is recorded. Workers call it.
+        The transaction of the job's end records that the call is owed; a later one records that it has returned. So it
+        is called once for each job. It is called again if it raises, after pauses that grow from a second to five
+        minutes, and if the process dies before its return is recorded. Workers call it.
 
         ends: "completed", "failed", "cancelled"; all three if none is named.
         tool: only for jobs of this tool, or of these. Defaults to all.
-        name: what it is called in the database. Defaults to the function's own name. Keep it: what is still to be
-            called under another name stays there.
-        timeout: seconds after which a coroutine is cancelled, and any call is taken for lost. Defaults to 60.
+        name: the hook's name in the database. Defaults to the function's own name. Keep it: calls that are still owed
+            under an old name are not made.
+        timeout: seconds after which a coroutine is cancelled, and any call is treated as lost. Defaults to 60.
         """
         known: tuple[JobEnd, ...] = get_args(JobEnd)
         wanted = ends or known
@@ -281,19 +281,19 @@ class DeclaredParts(AllOperations):
         """Declares a recurring job: `@app.cron("0 9 * * 1-5", tz="America/Sao_Paulo")`, above a tool or a function.
 
         A function that is no tool yet becomes one that only the application may call. Each slot leads to one job,
-        however many processes run and restart; a refusal is shown by `schedules`, and the next slot comes as ever.
+        however many processes run and restart; `schedules` shows a refusal, and the next slot is fired as usual.
 
         expression: minute, hour, day of month, month and day of week, as in cron; or `@hourly`, `@daily`, `@weekly`,
             `@monthly`, `@yearly`.
-        tz: the time zone whose clock it goes by. Defaults to the application's `time_zone`.
+        tz: the time zone of the expression. Defaults to the application's `time_zone`.
         account: who pays. Defaults to nobody: the jobs are free, and belong to the account `ficha:schedules`, which has
             no limits.
-        payload: the job's payload, or a plain function that makes it of the slot's time. Defaults to none.
-        missed: what becomes of slots at which nothing ran: "skip": nothing; "once": one job for all of them, when
-            something runs again; "all": a job for each, up to `missed_max` of the newest. Defaults to "once".
+        payload: the job's payload, or a plain function that makes it from the slot's time. Defaults to none.
+        missed: what happens to slots at which no process ran: "skip": nothing; "once": one job for all of them, when a
+            process runs again; "all": a job for each, up to `missed_max` of the newest. Defaults to "once".
         late_s: for "skip", how long after its time a slot is still fired. Defaults to 60.
-        missed_max: for "all", how many. Defaults to 100; at most 1,000.
-        name: what the schedule is called. Defaults to the tool's name. Keep it: another name is another schedule.
+        missed_max: for "all", the most slots. Defaults to 100; at most 1,000.
+        name: the schedule's name. Defaults to the tool's name. Keep it: another name is another schedule.
         """
 
         def declare(given: Any) -> DeclaredTool[Any, Any, Any]:
@@ -325,7 +325,7 @@ class DeclaredParts(AllOperations):
         return declare
 
     def _check_payload(self, entry: CronEntry) -> None:
-        """A payload that does not change is tried at once; that of a function, when its slot comes."""
+        """Checks a fixed payload at once; a function's payload is checked when its slot comes."""
         if callable(entry.payload):
             return
         try:
@@ -340,13 +340,13 @@ class DeclaredParts(AllOperations):
             raise ValueError(f"two providers are called {provider.name!r}; give one of them another name")
 
     def _check_hooks(self) -> None:
-        """Whether every hook's tools are declared. Only an opening can tell: a hook may be declared before its tool."""
+        """Raises ValueError if a hook is for an undeclared tool. Called at the opening: a hook may precede its tool."""
         for hook in self._hooks.values():
             if missing := sorted((hook.terms.tools or frozenset()) - self._tools.keys()):
                 raise ValueError(f"the hook {hook.terms.name!r} is for the tool {missing[0]!r}, which is not declared")
 
     def _hooks_with(self, starter: Starter | None) -> Mapping[str, Hook]:
-        """The hooks that a worker runs; with a starter, also the one that tells providers."""
+        """The hooks that a worker runs; with a starter, also the one that cancels work at providers."""
         return self._hooks if starter is None else {**self._hooks, TELL_PROVIDER: _telling(starter)}
 
 
@@ -360,5 +360,5 @@ def _declared_name(name: str | None, function: Callable[..., Any], what: str) ->
 
 
 def _telling(starter: Starter) -> Hook:
-    """The built-in hook that tells a provider. Rules owe it; it is for no end by itself."""
+    """The built-in hook that cancels work at a provider. It names no ends, because the rules decide when it is owed."""
     return Hook(HookTerms(TELL_PROVIDER, frozenset()), starter.tell, 60.0)

@@ -23,5 +23,5 @@ def setting(source: Mapping[str, str], variable: str) -> str | None:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The parts of a text that commas separate."""
+    """The parts of a comma-separated text."""
     return tuple(part.strip() for part in text.split(",") if part.strip())

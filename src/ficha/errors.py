@@ -60,7 +60,7 @@ class Refused(Exception):
 
     @classmethod
     def of(cls, refusal: Refusal) -> Refused:
-        """The exception for a refusal, of the class that its code has."""
+        """The exception for a refusal, of the class for its code."""
         return cls.by_code.get(refusal.code, Refused)(refusal)
 
 

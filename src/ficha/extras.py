@@ -1,5 +1,5 @@
-"""Optional dependencies. `pip install ficha` brings what an application on SQLite needs; where an import needs more,
-the error names the extra to install."""
+"""Optional dependencies. `pip install ficha` brings what an application on SQLite needs; if an import needs more, the
+error names the extra to install."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class MissingExtra(ImportError):
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Around imports of what this extra installs."""
+    """Surrounds imports of modules that this extra installs."""
     try:
         yield
     except ModuleNotFoundError as error:

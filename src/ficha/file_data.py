@@ -15,8 +15,7 @@ FileData = bytes | bytearray | memoryview | os.PathLike[str] | BinaryIO | Iterab
 
 
 def size_of(data: FileData) -> int | None:
-    """How many bytes it has, where that is known before they are read. Raises OSError if the path cannot be looked
-    at."""
+    """The number of bytes; None if it is unknown before they are read. Raises OSError if a path is inaccessible."""
     if isinstance(data, bytes | bytearray):
         return len(data)
     if isinstance(data, memoryview):
@@ -35,7 +34,7 @@ def name_of(data: FileData) -> str | None:
 
 
 async def chunks_of(data: FileData) -> AsyncIterator[bytes]:
-    """The content, piece by piece. A path is read on a thread, and so is an open file."""
+    """The content, piece by piece. Paths and open files are read on a thread."""
     if isinstance(data, str):
         raise TypeError("a file's content is bytes or a pathlib.Path, not text: encode it, or write Path(…)")
     if isinstance(data, bytes | bytearray | memoryview):

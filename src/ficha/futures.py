@@ -1,4 +1,4 @@
-"""Futures that several may complete, where whoever comes second changes nothing; and the end of tasks."""
+"""Futures that several callers may complete, of which only the first counts; and the end of tasks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 def settle(future: asyncio.Future[Any], value: Any) -> None:
-    """Gives the future its result, unless it is done: answered before, or given up by whoever waited for it."""
+    """Gives the future its result, unless it is done: completed before, or cancelled by its waiter."""
     if not future.done():
         future.set_result(value)
 
 
 def wake(future: asyncio.Future[None], *_: object) -> None:
-    """Ends the waiting for a future that has no result; also as a callback of another one."""
+    """Completes a future that has no result. Can be the callback of another future."""
     settle(future, None)
 
 
@@ -25,7 +25,7 @@ def fail(future: asyncio.Future[Any], error: BaseException) -> None:
 
 
 async def stop_tasks(tasks: Iterable[asyncio.Task[Any]], within_s: float) -> None:
-    """Lets tasks end within so many seconds, and cancels those that have not; at once if the caller is cancelled."""
+    """Lets tasks end within `within_s`, then cancels the others; at once if the caller is cancelled."""
     left = [*tasks]
     try:
         if left:

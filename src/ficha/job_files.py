@@ -1,7 +1,7 @@
 """A file as a handler sees it: `ficha.File` for coroutines, `ficha.ThreadFile` for plain functions.
 
 As the type of a handler's parameter it is the id of a file in the payload: text in the schema, with the format
-`ficha-file`. What must stay out: where bytes lie, and who may read them; whoever runs the handler gives both.
+`ficha-file`. What must stay out: where bytes are stored, and who may read them; the handler's caller provides both.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 FORMAT: Final = "ficha-file"
 """The format of a file's id in a JSON Schema."""
 LINK_S: Final = 3_600
-"""How long a link to a file is valid unless somebody says otherwise."""
+"""How long a link to a file is valid by default."""
 
 
 class FileFacts(Struct, frozen=True):
-    """What is known of a file without reading it, in plain values that can be sent to another process."""
+    """The facts about a file that are known without reading it, in plain values that can be sent to another process."""
 
     id: str
     name: str
@@ -44,7 +44,7 @@ class FileCall(Protocol):
 
 
 class FoundFiles:
-    """Collects the files that a payload names, while it is read; `kind` is what the handler gets for each."""
+    """Collects the files that a payload names, while it is read; `kind` is the class that the handler gets for each."""
 
     def __init__(self, kind: type[BaseJobFile]) -> None:
         self.kind = kind
@@ -56,7 +56,7 @@ class FoundFiles:
 
 
 class BaseJobFile:
-    """What both kinds share: the facts, and the forms in JSON."""
+    """What both kinds share: the facts, and the JSON forms."""
 
     __slots__ = ("_call", "_facts", "id")
 
@@ -67,17 +67,17 @@ class BaseJobFile:
 
     @property
     def name(self) -> str:
-        """What its owner calls it. Never use it as a path."""
+        """The name that its owner gave it. Never use it as a path."""
         return self._known.name
 
     @property
     def media_type(self) -> str:
-        """What its content is, such as `image/png`, whatever its uploader said."""
+        """The type of its content, such as `image/png`, whatever its uploader declared."""
         return self._known.media_type
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """Its number of bytes."""
         return self._known.size
 
     @property
@@ -90,7 +90,7 @@ class BaseJobFile:
         return self._facts
 
     def bind(self, facts: FileFacts | None, call: FileCall) -> None:
-        """Tells the file what it is, and how it is read."""
+        """Gives the file its facts and the call that reads it."""
         self._facts, self._call = facts, call
 
     def json(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class BaseJobFile:
 
     @classmethod
     def _read_json(cls, value: Any, found: Any) -> BaseJobFile:
-        """From the id in a payload, or from the form that a file has in a result."""
+        """A file from its id in a payload, or from its form in a result."""
         from pydantic_core import PydanticCustomError
 
         given = value.get("file") if isinstance(value, dict) else value
@@ -172,7 +172,7 @@ class JobFile(BaseJobFile):
         return target
 
     async def url(self, expires_s: int = LINK_S) -> str:
-        """A link from which anyone who has it can read the file for so long, such as an external provider."""
+        """A link with which anyone, such as an external provider, can read the file for `expires_s`."""
         url: str = await self._caller("url_of", self.id, expires_s)
         return url
 
@@ -183,7 +183,7 @@ class ThreadJobFile(BaseJobFile):
     __slots__ = ("_wait",)
 
     def wait_with(self, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        """How a call of the event loop is waited for."""
+        """Sets how this thread waits for a call on the event loop."""
         self._wait = wait
 
     def read(self) -> bytes:
@@ -208,7 +208,7 @@ class ThreadJobFile(BaseJobFile):
         return target
 
     def url(self, expires_s: int = LINK_S) -> str:
-        """A link from which anyone who has it can read the file for so long, such as an external provider."""
+        """A link with which anyone, such as an external provider, can read the file for `expires_s`."""
         url: str = self._wait(JobFile(self.id, self._facts, self._caller).url(expires_s))
         return url
 

@@ -1,9 +1,9 @@
 """The fields of log lines about jobs. Each line of `LOGGERS` says which job it is about, if the task or thread that
-logs works for one; explicit fields of a line go before.
+logs works for one; explicit fields of a line take precedence.
 
-The fields: `worker`, `job`, `tool`, `attempt`, `status`, `duration_s` (of the run, or of what else is done for the
-job), `correlation_id`; with a trace also `trace_id` and `span_id`. What is not known is null, as where the database is
-away and nothing but a job's id is known.
+The fields: `worker`, `job`, `tool`, `attempt`, `status`, `duration_s` (of the run, or of other work for the job),
+`correlation_id`; with a trace also `trace_id` and `span_id`. An unknown field is null, for example if the database is
+unreachable and only a job's id is known.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from . import trace_context, tracing
 from .core.records import JobSpec
 
 FIELDS: Final = ("worker", "job", "tool", "attempt", "status", "duration_s", "correlation_id")
-"""What every line about a job has."""
+"""The fields of every line about a job."""
 Subject = Callable[[], Mapping[str, Any]]
-"""What the lines of a task are about: called for the fields when one is logged."""
+"""What the lines of a task are about: a function that returns their fields, called when a line is logged."""
 
 LOGGERS: Final = (
     *("ficha.checkpoint_manager", "ficha.files", "ficha.job", "ficha.providers", "ficha.schedules"),
@@ -29,13 +29,13 @@ LOGGERS: Final = (
 )
 """Ficha's loggers whose lines may be about one job."""
 SHARED: Final = ("ficha.engine", "ficha.store")
-"""Those of work that is done for many at once: whichever job had it started, its lines are about none."""
+"""Loggers of work for many jobs at once: their lines are about no job, whichever job started the work."""
 
 _subject: ContextVar[Subject | None] = ContextVar("ficha_log_subject", default=None)
 
 
 class JobLogFilter(logging.Filter):
-    """Adds the fields of the job that is being run to every log line, also to those of other loggers: yours and those
+    """Adds the fields of the job that is being run to every log line, also to lines of other loggers: yours and those
     of the libraries that you call. Add it to your log handlers:
 
         handler.addFilter(ficha.JobLogFilter())
@@ -61,13 +61,13 @@ for _name in LOGGERS:
 
 
 def begin(subject: Subject) -> None:
-    """From now on the lines of this task are about this, until it ends."""
+    """Makes the lines of this task be about this subject, from now until the task ends."""
     _subject.set(subject)
 
 
 @contextmanager
 def about(subject: Subject) -> Iterator[None]:
-    """Meanwhile the lines of this task are about this."""
+    """Makes the lines of this task be about this subject until the block ends."""
     token = _subject.set(subject)
     try:
         yield
@@ -108,6 +108,6 @@ def fields_of(
 
 
 def timed(fields: Callable[[float], Mapping[str, Any]]) -> Subject:
-    """A subject whose fields follow from how long it has taken so far."""
+    """A subject whose fields are made from the seconds that have passed since this call."""
     began = time.monotonic()
     return lambda: fields(time.monotonic() - began)

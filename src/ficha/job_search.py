@@ -1,9 +1,9 @@
-"""The language of job searches: a line of text becomes the conditions that a store looks for.
+"""The language of job searches: turns a line of text into the conditions of a store's query.
 
     tool:upscale state:failed,cancelled account:ana since:1h error:"timed out"
 
-The console, the HTTP API, `ficha jobs --search` and bulk acts all read it here. Whatever is wrong is told with its
-position in the text, counted from 1.
+The console, the HTTP API, `ficha jobs --search` and bulk acts all use this module. An error names its position in the
+text, counted from 1.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .ids import first_id_at
 from .store.base import JobMatch, lowered
 
 JOB_SEARCH_LENGTH: Final = 2_000
-"""The longest text of a search: enough for fifty ids, and whatever its letters, it fits into a URL."""
+"""The longest text of a search: enough for fifty ids, and it fits into a URL whatever its characters."""
 MOST_VALUES: Final = 20
-"""How many values one qualifier takes: each may be a walk of its own."""
+"""The most values of one qualifier: each may need a scan of its own."""
 STATES: Final[tuple[Status, ...]] = get_args(Status)
 _NAME: Final = re.compile(r"[A-Za-z_]+:")
 _AGE: Final = re.compile(r"(\d{1,6})([smhdw])")
@@ -73,8 +73,8 @@ def job_match(text: Any, now: int) -> JobMatch:
 
 
 def _parts(text: str) -> list[_Part]:
-    """The text in its parts, which blanks separate. Quotes hold a value together; a backslash in them takes the
-    character after it as it is."""
+    """The parts of the text, separated by blanks. Quotes keep a value together; in quotes, a backslash escapes the next
+    character."""
     parts: list[_Part] = []
     at = 0
     while at < len(text):
@@ -104,7 +104,7 @@ def _parts(text: str) -> list[_Part]:
 
 
 def _quoted(text: str, begin: int) -> tuple[str, int]:
-    """What is in the quotes that open at `begin`, and where the text goes on after them."""
+    """The content of the quotes that open at `begin`, and where the text goes on after them."""
     value, at = "", begin + 1
     while at < len(text) and text[at] != '"':
         at += text[at] == "\\" and at + 1 < len(text)
@@ -116,7 +116,7 @@ def _quoted(text: str, begin: int) -> tuple[str, int]:
 
 
 def _take_word(found: dict[str, Any], part: _Part) -> None:
-    """A word without a name: the id of a job, or a part of its error."""
+    """Adds a word without a name: the id of a job, or a part of its error."""
     [value] = part.values
     job_id = None if part.is_quoted else _uuid(value)
     if job_id is not None:
@@ -159,7 +159,7 @@ def _flag(part: _Part, _now: int) -> bool:
 
 
 def _moment(part: _Part, now: int) -> str:
-    """The least id of that time."""
+    """The least id of the time that the part names."""
     value = _one(part)
     if (age := _AGE.fullmatch(value)) is not None:
         back = timedelta(**{_UNITS[age[2]]: int(age[1])}) // timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""What handlers return and steps store, as JSON in its usual form; and back, as the type that an annotation names.
+"""Turns what handlers return and steps store into JSON in its usual form, and back into the annotated type.
 
 The usual form is that of pydantic's JSON mode: a model or dataclass is an object, a date, UUID or `Decimal` is text, an
 enum is its value, a tuple or set is a list. A msgspec struct has msgspec's own form.
@@ -32,11 +32,11 @@ from .job_files import BaseJobFile
 log = logging.getLogger("ficha.job")
 
 _AS_THEY_ARE: Final = (bool, bytes, bytearray, memoryview, Iterator, io.IOBase)
-"""What is JSON already, or never: pydantic would make text of bytes that are UTF-8, and use up an iterator."""
+"""Types that are JSON already, or never: pydantic would turn UTF-8 bytes into text, and exhaust an iterator."""
 _NO_RESULTS: Final = (bytearray, memoryview, AsyncIterator, Awaitable, Iterator, io.IOBase)
-"""Types that say that no value can be stored, and that msgspec would take for something else."""
+"""Types whose values cannot be stored, and that msgspec would treat as something else."""
 _UNSAID: Final = (Any, object, NoReturn, Never)
-"""Annotations that say nothing about what is returned."""
+"""Annotations that tell nothing about the returned values."""
 _PLAIN: Final = (str, int, float, bool, type(None), dict, list)
 """Types that come out of JSON as they went in."""
 _OWN_FORMS: Final = frozenset({"format", "function-plain", "function-wrap", "to-string"})
@@ -44,7 +44,7 @@ _NOT_WALKED: Final = frozenset({"config", "default", "expected", "lax_schema", "
 
 
 class _Uncollected:
-    """Garbage collection is off while at least one thread is in here, and then as it was before."""
+    """Turns garbage collection off while at least one thread is inside, then restores it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,8 +66,8 @@ class _Uncollected:
 
 
 uncollected: Final = _Uncollected()
-"""For as long as large JSON is read: the collector would look at every list and object again and again, though JSON
-has no cycles."""
+"""Used while large JSON is read: the collector would scan every list and object again and again, though JSON has no
+cycles."""
 
 
 def stored_json(value: Any, *, what: str, max_bytes: int, max_depth: int) -> str | Refusal:
@@ -88,7 +88,7 @@ def stored_json(value: Any, *, what: str, max_bytes: int, max_depth: int) -> str
 
 
 def usual_form(value: Any, depth: int = 64) -> Any:
-    """The value as plain JSON types. What has no such form, or is nested deeper, is left as it is."""
+    """The value as plain JSON types. A value that has no such form, or is nested deeper, is left as it is."""
     if value is None or isinstance(value, _AS_THEY_ARE):
         return value
     if isinstance(value, Enum):
@@ -106,7 +106,7 @@ def usual_form(value: Any, depth: int = 64) -> Any:
     if isinstance(value, list | tuple | deque):
         return [usual_form(item, depth - 1) for item in value]
     if isinstance(value, set | frozenset):
-        # In an order of its own, so that equal sets are equal JSON.
+        # Sorted, so that equal sets are equal JSON.
         return sorted((usual_form(item, depth - 1) for item in value), key=msgspec.json.encode)
     if isinstance(value, type):
         return value
@@ -121,8 +121,8 @@ def usual_form(value: Any, depth: int = 64) -> Any:
 
 
 def _form_of_one(value: Any) -> Any:
-    """The form of what is neither JSON nor a container: a date, a UUID, a path, a number of numpy or PyTorch, JSON in a
-    view."""
+    """The form of a value that is neither JSON nor a container: a date, a UUID, a path, a number of numpy or PyTorch,
+    JSON in a view."""
     if isinstance(value, msgspec.Raw):
         return read_json(value)
     from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -136,7 +136,7 @@ def _form_of_one(value: Any) -> Any:
 
 
 def _form_inside(value: Any) -> Any:
-    """The form of what a model or struct holds and its own library does not know."""
+    """The form of a value inside a model or struct whose library does not know it."""
     form = usual_form(value)
     if form is value:
         raise TypeError(f"it holds a {type(value).__name__}, which is not JSON")
@@ -149,18 +149,18 @@ def _key(key: Any) -> Any:
 
 
 class StoredType(Struct, frozen=True):
-    """What an annotation says of the values that a function returns.
+    """What an annotation tells about the values that a function returns.
 
-    problem: why none of them can be stored, if so.
-    reader: makes such a value of JSON text; None where the JSON is the value.
+    problem: why none of them can be stored; None if some can.
+    reader: makes such a value from JSON text; None if the JSON is the value.
     """
 
     problem: str | None = None
     reader: Callable[[str], Any] | None = None
 
     def read(self, text: str, what: str) -> Any:
-        """The value of a stored text as the annotation names it. JSON that does not fit is returned as it is: what was
-        stored was paid for, and an annotation that is wrong must not lose it."""
+        """The value of a stored text, as the annotated type. JSON that does not fit is returned as it is: the stored
+        value was paid for, and a wrong annotation must not lose it."""
         if self.reader is not None:
             try:
                 return self.reader(text)
@@ -171,7 +171,7 @@ class StoredType(Struct, frozen=True):
 
 
 def returned_by(function: Callable[..., Any]) -> StoredType:
-    """What a function's annotation says of the values that it, or its coroutine, returns."""
+    """What a function's annotation tells about the values that it, or its coroutine, returns."""
     kind = return_annotation(function)
     if get_origin(kind) in (Awaitable, Coroutine):
         kind = get_args(kind)[-1]
@@ -179,7 +179,7 @@ def returned_by(function: Callable[..., Any]) -> StoredType:
 
 
 def stored_type(kind: Any) -> StoredType:
-    """What a type says of its values."""
+    """What a type tells about its values."""
     if kind in _UNSAID or kind in _PLAIN:
         return StoredType()
     try:
@@ -190,7 +190,7 @@ def stored_type(kind: Any) -> StoredType:
 
 
 def return_annotation(function: Callable[..., Any]) -> Any:
-    """The type that a function says it returns; Any where it does not say, or names what cannot be found."""
+    """The type of a function's return annotation; Any if there is none, or if a name in it cannot be found."""
     if isinstance(function, type):
         return function
     found = plain_function(function)
@@ -207,7 +207,7 @@ def return_annotation(function: Callable[..., Any]) -> Any:
 
 
 def plain_function(function: Callable[..., Any]) -> Any:
-    """The function behind a partial, or the method that an object is called by."""
+    """The function behind a partial, or the `__call__` of an object."""
     found: Any = function
     while isinstance(found, functools.partial):
         found = found.func
@@ -217,13 +217,14 @@ def plain_function(function: Callable[..., Any]) -> Any:
 
 
 def members(kind: Any) -> tuple[Any, ...]:
-    """The members of a union; anything else is its own only one."""
+    """The members of a union; any other type alone."""
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
 @functools.lru_cache(maxsize=1_024)
 def _stored_type(kind: Any) -> StoredType:
-    """Pydantic knows most types. It does not know msgspec's structs, and msgspec knows all that these may hold."""
+    """Asks pydantic, which knows most types but not msgspec's structs; for those, asks msgspec, which knows all that
+    they may hold."""
     from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
     try:
@@ -240,7 +241,7 @@ def _stored_type(kind: Any) -> StoredType:
 
 
 def _problem(node: Any, *, bytes_have_form: bool) -> str | None:
-    """Why no value of a schema of pydantic can be stored, if so."""
+    """Why no value of a pydantic schema can be stored; None if some may be."""
     if isinstance(node, list | tuple):
         return next(filter(None, (_problem(item, bytes_have_form=bytes_have_form) for item in node)), None)
     if not isinstance(node, dict) or node.get("serialization_exclude") is True:
@@ -263,21 +264,21 @@ def _problem(node: Any, *, bytes_have_form: bool) -> str | None:
                 _problem(choice[0] if isinstance(choice, tuple) else choice, bytes_have_form=bytes_have_form)
                 for choice in choices
             ]
-            # Where one of them can be stored, only the value tells.
+            # If one of them can be stored, only the value decides.
             return found[0] if all(found) else None
     parts = [part for key, part in node.items() if key not in _NOT_WALKED]
     return _problem(parts, bytes_have_form=bytes_have_form)
 
 
 def _stored_struct(kind: Any) -> StoredType:
-    """The same for what holds a msgspec struct, or a class that neither library knows."""
+    """The same for a type that holds a msgspec struct, or a class that neither library knows."""
     found = get_origin(kind) or kind
     if isinstance(found, type) and issubclass(found, _NO_RESULTS):
         return StoredType(f"{found.__name__} is not JSON; return a model, a dataclass or plain JSON")
     try:
         known = msgspec.inspect.type_info(kind)
     except Exception:
-        # A union that msgspec cannot tell apart, say.
+        # For example, a union whose members msgspec cannot tell apart.
         return StoredType()
     foreign = [cls for cls in _foreign(known, set()) if not _may_be_stored(cls)]
     if foreign:
@@ -298,8 +299,8 @@ def _foreign(node: Any, seen: set[int]) -> Iterator[type]:
 
 
 def _may_be_stored(cls: type) -> bool:
-    """Whether values of a class that msgspec does not know may have a usual form: a model has one, a number of numpy
-    too, and of an abstract class or protocol only the value tells."""
+    """Whether values of a class that msgspec does not know may have a usual form: models and numpy's numbers have one;
+    for an abstract class or protocol only the value decides."""
     is_open = inspect.isabstract(cls) or getattr(cls, "_is_protocol", False)
     return is_open or hasattr(cls, "__pydantic_validator__") or issubclass(cls, numbers.Number)
 

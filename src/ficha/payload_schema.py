@@ -31,10 +31,10 @@ from .job_files import FORMAT, BaseJobFile, FoundFiles
 from .json_values import plain_function, uncollected
 
 LARGE: Final = 16_384
-"""From so many characters, a payload is read without garbage collection."""
+"""A payload of at least this many characters is read without garbage collection."""
 PROBLEMS_SHOWN: Final = 10
 PROBLEMS_READ: Final = 1_000
-"""Beyond this many problems, only their number is shown: to format a hundred thousand takes half a second."""
+"""Beyond this many problems, only their number is shown: formatting a hundred thousand takes half a second."""
 
 
 class Payload:
@@ -42,7 +42,7 @@ class Payload:
 
     names: the fields that its handler has as parameters.
     is_open: whether it accepts others too.
-    is_item: it describes one item of the list that a handler of several jobs asks for beside them.
+    is_item: whether it describes one item of the list of payloads that a handler of several jobs takes.
     """
 
     def __init__(self, kind: Any, names: frozenset[str], *, is_open: bool = False, is_item: bool = False) -> None:
@@ -221,7 +221,7 @@ class _JsonSchema(GenerateJsonSchema):
 
 
 def problems(error: ValidationError) -> str:
-    """What does not fit, one sentence for each field, without the values, which may be large or secret."""
+    """The problems, one sentence for each field, without the values, which may be large or secret."""
     count = error.error_count()
     if count > PROBLEMS_READ:
         return f"{count} problems, too many to name"

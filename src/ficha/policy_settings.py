@@ -1,7 +1,7 @@
-"""How the numbers and settings that an application is given become its `Policy`, which rules read.
+"""Turns the numbers and settings of an application into its `Policy`, which the rules read.
 
-Each is checked here, and seconds become milliseconds. What no rule reads stays out, such as the database's address and
-the secret.
+Each is checked here, and seconds become milliseconds. Settings that no rule reads stay out, such as the database's
+address and the secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .validation import Limits
 
 
 def checked_intervals(lease_s: float | None, heartbeat_s: float | None, sweep_s: float) -> tuple[float, float]:
-    """The lease and the heartbeat in seconds: those given, else the environment's, else the defaults."""
+    """The lease and the heartbeat in seconds: as given, else from the environment, else the defaults."""
     lease_s = lease_s if lease_s is not None else _milliseconds("JOB_LOCK_TTL_MS", 60_000) / 1_000
     lease_ms = _milliseconds_of(lease_s, "lease_s")
     usual_ms = min(10_000, max(1, lease_ms // 3))
@@ -125,7 +125,7 @@ def _milliseconds_of(seconds: float, what: str) -> int:
 
 
 def _milliseconds_within(seconds: float, most_s: float, what: str) -> int:
-    """A default, which must not be longer than what callers may ask for."""
+    """A default duration, which must not be longer than callers may ask for."""
     found_ms = _milliseconds_of(seconds, f"{what}_s")
     if found_ms > _milliseconds_of(most_s, f"{what}_max_s"):
         raise ValueError(f"{what}_s ({seconds:g}) is more than {what}_max_s ({most_s:g}); raise that too")

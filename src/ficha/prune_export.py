@@ -1,7 +1,7 @@
-"""Writes what leaves by its age into a file, before it leaves: JSON Lines, compressed with gzip.
+"""Writes jobs that are removed by their age to a file before they are removed: JSON Lines, compressed with gzip.
 
-Every part is a gzip member of its own, and is on the disk before the jobs in it are deleted. Members in a row are one
-gzip file; if the process is killed, the last one may be cut off, and its jobs were not deleted.
+Every part is a gzip member of its own, and is on the disk before the jobs in it are removed. Members in a row are one
+gzip file; if the process is killed, the last member may be cut off, but then its jobs were not removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class ExportedJob(Struct, frozen=True):
-    """One line: a job with all that belongs to it, and what of it leaves. Bytes of files are not in it."""
+    """One line: a job with all that belongs to it, and which part of it is removed. Bytes of files are not in it."""
 
     leaves: Removal
     job: JobView
@@ -33,11 +33,11 @@ class ExportedJob(Struct, frozen=True):
 
 
 class ExportFailed(OSError):
-    """What leaves cannot be written down, so nothing of it left."""
+    """Jobs could not be written to the file, so they were not removed."""
 
 
 class PruneExport:
-    """A new file in a folder, made with the first job that leaves."""
+    """A new file in a folder, created with the first job."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder)
@@ -46,11 +46,12 @@ class PruneExport:
 
     @property
     def path(self) -> str | None:
-        """None while nothing was written."""
+        """The file's path; None while nothing was written."""
         return None if self._out is None else str(self._path)
 
     def write(self, jobs: Iterable[ExportedJob], now: int) -> None:
-        """Returns when they are on the disk; the file's name begins with the time of the first. Raises ExportFailed."""
+        """Writes jobs; returns once they are on the disk. `now` of the first call begins the file's name. Raises
+        ExportFailed."""
         lines = b"".join(_encoder.encode(job) + b"\n" for job in jobs)
         if not lines:
             return
@@ -78,7 +79,7 @@ class PruneExport:
 
 
 def _flush_folder(folder: Path) -> None:
-    """So that the file's name is on the disk too."""
+    """Flushes a folder, so that the name of a new file in it is on the disk too."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)

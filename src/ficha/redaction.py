@@ -1,4 +1,4 @@
-"""Takes passwords, tokens and API keys out of texts that are stored or logged, and of JSON that operators see."""
+"""Removes passwords, tokens and API keys from texts that are stored or logged, and from JSON that operators see."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ SECRET_NAMES: Final = (
     ),
     *("privatekey", "pwd", "secret", "secretkey", "token"),
 )
-"""A field whose name ends with one of these, whatever its case and its separators, is masked."""
+"""A field is masked if its name ends with one of these, whatever its case and its separators."""
 _MASK: Final = "[hidden]"
 _MAY_HOLD: Final = re.compile("|".join("[_. -]?".join(name) for name in SECRET_NAMES), re.IGNORECASE)
 
 
 def masked_json(text: str) -> str:
-    """JSON with "[hidden]" for the values of secret fields. All else stays as it is written, to the last digit."""
+    """JSON with "[hidden]" for the values of secret fields. The rest stays as it is written, to the last digit."""
     return bytes(_masked(msgspec.Raw(text.encode()))).decode() if _MAY_HOLD.search(text) else text
 
 
@@ -68,7 +68,7 @@ def _is_secret(name: str) -> bool:
 
 
 def masked(value: Any) -> Any:
-    """The same of a value that was read from JSON; texts in it lose what looks like a secret."""
+    """The same for a value that was read from JSON; also redacts the strings in it."""
     if isinstance(value, dict):
         return {name: _MASK if _is_secret(name) else masked(one) for name, one in value.items()}
     if isinstance(value, list):

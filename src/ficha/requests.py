@@ -1,7 +1,7 @@
-"""What is asked for when jobs are submitted or listed: the same in-process, over HTTP, in a client and in a terminal.
+"""The arguments of submitting and listing jobs, the same in-process, over HTTP, in a client and in a terminal.
 
-`SubmitRequest` and `BatchRequest` are the bodies of their routes as they stand. The `…Options` are what Python calls
-take by name, field by field the same.
+`SubmitRequest` and `BatchRequest` are themselves the bodies of their routes. The `…Options` have the same fields, as
+keyword arguments of Python calls.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The base of all that is sent to a server: a field that nobody knows is a mistake that is told."""
+    """The base of all bodies that are sent to a server: an unknown field is refused as a mistake."""
 
 
 class CommonOptions(TypedDict, total=False):
-    """What a submit of one job or of many takes."""
+    """The options of every submit, of one job or of many."""
 
     idempotency_key: str | None
     key_ttl_hours: float | None
@@ -40,13 +40,13 @@ class CommonOptions(TypedDict, total=False):
 
 
 class BatchOptions(CommonOptions, total=False):
-    """What a submit of many jobs takes beside."""
+    """The options of a submit of many jobs."""
 
     as_far_as_credits: bool
 
 
 class SubmitOptions(CommonOptions, total=False):
-    """What a submit of one job takes beside."""
+    """The options of a submit of one job."""
 
     reservation: str | None
     batch: str | None
@@ -65,16 +65,16 @@ class _Submitting(Body, frozen=True, kw_only=True):
 class SubmitRequest(_Submitting, frozen=True, kw_only=True):
     """One submit.
 
-    tool, payload: what, with which fields.
-    account: who pays. Over HTTP, only for service and admin keys; a user's own account is known.
-    idempotency_key: the caller's own name for this submit; a repeat gets the first job.
+    tool, payload: the tool to run, and its arguments.
+    account: the account that pays. Over HTTP, service and admin keys name it; a user's key pays with its own.
+    idempotency_key: the caller's own name for this submit; a repeat returns the first job.
     key_ttl_hours: how long the key is remembered, up to the application's `key_ttl_max_s`, 30 days. Defaults to its
         `key_ttl_s`, 24 hours.
-    session: the caller's own name for a visit, for later lists.
-    run_at, delay_s: not to be started before; at most the application's `schedule_max_s` ahead, 365 days.
-    correlation_id: carried along to logs and traces.
-    reservation: the quota slot that it stands on.
-    batch: a batch of the same account that it joins.
+    session: the caller's own name for a visit; jobs can be listed by it.
+    run_at, delay_s: the earliest start, at most the application's `schedule_max_s` ahead, 365 days.
+    correlation_id: appears in logs and traces.
+    reservation: the id of the quota reservation that the job uses.
+    batch: the id of a batch of the same account that the job joins.
     """
 
     tool: Name
@@ -90,9 +90,9 @@ class BatchItem(Body, frozen=True, kw_only=True):
 
 
 class BatchRequest(_Submitting, frozen=True, kw_only=True):
-    """Many jobs, all of them or none; the rest is as in a submit of one.
+    """Many jobs, all of them or none. The other fields are those of a submit of one job.
 
-    as_far_as_credits: where the balance or the plan's numbers do not allow all, the first ones that they do allow.
+    as_far_as_credits: if the balance or the plan's limits do not allow all jobs, creates the first ones that they do.
     """
 
     items: Annotated[list[BatchItem], Meta(min_length=1)]
@@ -100,7 +100,7 @@ class BatchRequest(_Submitting, frozen=True, kw_only=True):
 
 
 class Labels(TypedDict):
-    """The caller's own words for the jobs of a submit, and the caller's trace."""
+    """The caller's own labels for the jobs of a submit, and the caller's trace."""
 
     session: str | None
     correlation_id: str | None
@@ -120,14 +120,15 @@ def labels_of(request: SubmitRequest | BatchRequest) -> Labels:
 def batch_items(items: Iterable[tuple[str, Mapping[str, Any]]], most: int | None = None) -> list[BatchItem]:
     """The items of a batch, from tools and payloads.
 
-    most: so many are allowed. Of more, which may have no end, only one is taken: enough to be refused.
+    most: the most items that are allowed. Of an iterator, which may be endless, at most one more is taken: enough for a
+    refusal.
     """
     taken = items if most is None or isinstance(items, Sized) else islice(items, most + 1)
     return [BatchItem(tool=tool, payload=payload) for tool, payload in taken]
 
 
 class JobNames(TypedDict, total=False):
-    """What jobs are listed by: only those with this tool, pool, batch or session."""
+    """The names that jobs are listed by: only jobs with this tool, pool, batch or session."""
 
     tool: str | None
     pool: str | None
@@ -136,8 +137,8 @@ class JobNames(TypedDict, total=False):
 
 
 class JobFilter(JobNames, total=False):
-    """Which jobs are listed: those for which all of it is so. `after` is the `next` of the page before; `include` names
-    the texts that are not to be left out."""
+    """Which jobs are listed: those that meet all conditions. `after` is the `next` of the page before; `include` names
+    the texts that are not omitted."""
 
     account: str | None
     statuses: Iterable[Status]
@@ -147,11 +148,11 @@ class JobFilter(JobNames, total=False):
 
 
 class LibraryFilter(TypedDict, total=False):
-    """Which work of a library is listed: that for which all of it is so.
+    """Which work of a library is listed: jobs that meet all conditions.
 
-    tool: only this tool's. since, until: only what was submitted at or after the one, and before the other.
-    search: only what has these words in its payload; the case of the letters A to Z does not matter.
-    after: the `next` of the page before. include: the texts that are not to be left out, as with lists of jobs.
+    tool: only jobs of this tool. since, until: only jobs submitted at or after `since`, and before `until`.
+    search: only jobs with these words in their payload; the case of the letters A to Z does not matter.
+    after: the `next` of the page before. include: the texts that are not omitted, as in lists of jobs.
     """
 
     tool: str | None
@@ -164,8 +165,8 @@ class LibraryFilter(TypedDict, total=False):
 
 
 def library_query(account: str, asked: LibraryFilter, limits: Limits) -> ListLibrary:
-    """The question to the store, checked. An id tells when its job was submitted, by the clock of whoever submitted it,
-    so that a search of the past begins there, and not at the newest job."""
+    """The checked query for the store. An id tells when its job was submitted, by the submitting process's clock, so a
+    search of the past begins at that time and not at the newest job."""
     after, until_at = asked.get("after"), arg.date(asked.get("until"), "until")
     starts = [] if after is None else [arg.job_id(after)]
     starts += [] if until_at is None else [first_id_at(until_at + CLOCKS_APART)]
@@ -182,7 +183,7 @@ def library_query(account: str, asked: LibraryFilter, limits: Limits) -> ListLib
 
 
 def jobs_query(asked: JobFilter, limits: Limits) -> ListJobs:
-    """The question to the store, checked."""
+    """The checked query for the store."""
     after, batch = asked.get("after"), asked.get("batch")
     return ListJobs(
         account_id=arg.optional_name(asked.get("account"), "an account"),

@@ -1,6 +1,7 @@
 """Signatures over short texts, such as the address that a provider calls back or a link to a file.
 
-They are HMACs whose key is derived from the deployment's secret for one purpose, so that none can be used for another.
+They are HMACs whose key is derived from the deployment's secret for one purpose, so that a signature for one purpose is
+invalid for any other.
 """
 
 from __future__ import annotations
@@ -35,5 +36,5 @@ class Signer:
         return base64.urlsafe_b64encode(found).decode().rstrip("=")
 
     def is_signed(self, signature: str, purpose: str, *parts: str) -> bool:
-        """Whether this is their signature, in a time that does not depend on where it differs."""
+        """Whether this is the signature of these parts, in a time that does not depend on where it differs."""
         return hmac.compare_digest(signature.encode("utf-8", "surrogatepass"), self.sign(purpose, *parts).encode())

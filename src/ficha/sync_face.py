@@ -1,6 +1,6 @@
 """`SyncFicha`: the operations as plain calls, for Django, Flask and scripts.
 
-Each operation is one line here; its arguments, types and words are those of the `async def` that it names.
+Each operation is one line here; its arguments, types and docstring are those of the `async def` that it names.
 """
 
 from __future__ import annotations
@@ -226,11 +226,11 @@ class SyncOperations:
     use_api_key = plain(AllOperations.use_api_key)
 
     def acting(self, actor: str) -> SyncOperations:
-        """The same operations in somebody's name: every change leaves a line in the audit log."""
+        """The same operations in an actor's name: every change writes a line of the audit log."""
         return _Acting(self, actor)
 
     def _wait_for(self, call: Callable[[Any], Awaitable[T]]) -> T:
-        """The answer of a call of the operations, which run on another thread."""
+        """Waits for a call of the operations, which run on another thread; returns its answer."""
         raise NotImplementedError
 
 
@@ -251,8 +251,8 @@ class SyncFicha(SyncOperations):
         receipt = ficha.submit("upscale", {"image": "x"}, account="ana")
 
     The first call opens it: an event loop on a thread of its own, with its own connections, whether `app` is open or
-    not. After a fork the child's first call opens its own, so it can be made before a server forks its workers. It may
-    be used by many threads at once. `close`, or the end of a `with`, closes it; so does the end of the process.
+    not. After a fork the child's first call opens its own, so the object can be made before a server forks its workers.
+    It may be used by many threads at once. `close`, or the end of a `with`, closes it; so does the end of the process.
 
     app: the application, with its tools.
     """
@@ -327,7 +327,7 @@ class _OpenApplication:
         try:
             return future.result()
         except BaseException:
-            # Whoever waits was interrupted, by Ctrl-C for one.
+            # The waiting thread was interrupted, for example by Ctrl-C.
             future.cancel()
             raise
 
@@ -370,10 +370,10 @@ def _refuse_event_loop() -> None:
 
 
 def _keep_for_ever(thing: object) -> None:
-    """Keeps a thing of the parent's from being deleted in a forked child, also when the child ends.
+    """Keeps an object of the parent from being deleted in a forked child, also when the child ends.
 
-    A connection that is deleted tells its event loop, whose selector is the parent's too: the parent would wait for
-    answers that it never hears.
+    A connection that is deleted is removed from its event loop's selector, which the parent shares: the parent would
+    wait for answers that it never receives.
     """
     import ctypes
 

@@ -65,7 +65,7 @@ class DeclaredTool(Generic[J, P, R]):
         return ToolSubmit(self._operations, self, {"account": account, **beside, **options})
 
     def _submit_of(self, given: dict[str, Any]) -> ToolSubmit[P]:
-        """Takes the options out of what was given, which leaves the payload."""
+        """Takes the options out of the given arguments, which leaves the payload."""
         both = sorted(self.tool.payload.names & OPTIONS & given.keys())
         if both:
             raise TypeError(
@@ -98,7 +98,7 @@ class ToolSubmit(Generic[P]):
         return await self._operations.quote(self._tool.name, _plain(payload), **self._options)
 
     def _named(self, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as a payload: those given by position get their names."""
+        """The arguments as a payload: positional ones get the names of their parameters."""
         parameters = list(inspect.signature(self._tool.handler).parameters)[1:]
         if len(args) > len(parameters):
             raise TypeError(f"tool {self._tool.name} has {len(parameters)} fields, not {len(args)}")
@@ -114,5 +114,5 @@ def _plain(payload: dict[str, Any]) -> Any:
 
 
 def handler_of(found: Any) -> Any:
-    """The function of a declared tool; anything else is its own."""
+    """The function of a declared tool; anything else is returned as it is."""
     return found.handler if isinstance(found, DeclaredTool) else found

@@ -27,7 +27,7 @@ log = logging.getLogger("ficha.tools")
 
 Cost = int | Callable[..., int]
 ProviderCost = float | Callable[..., float]
-"""In the operator's currency."""
+"""A cost in the operator's currency, or a function that computes it."""
 Isolation = Literal["auto", "process"]
 
 
@@ -88,7 +88,7 @@ class Tool(Struct, frozen=True, kw_only=True):
             force_setattr(self, "max_calls", len(self.devices))
 
     def device_for(self, used: Iterable[str | None]) -> str | None:
-        """The device of a new thread or child process, given those of the others: the one that is used least."""
+        """The device of a new thread or child process: the one that the others, whose devices are given, use least."""
         uses = Counter(used)
         return min(self.devices, key=lambda device: uses[device], default=None)
 
@@ -105,7 +105,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     @property
     def takes_payloads(self) -> bool:
-        """Whether a handler of several jobs asks for their payloads beside them."""
+        """Whether a handler of several jobs also takes the list of their payloads."""
         return self.payload.is_item
 
     def files_named(self, text: str) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ class Tool(Struct, frozen=True, kw_only=True):
         try:
             return self.payload.read(text, found)
         except Exception as error:
-            # Only here: pydantic takes longer to import than all else, and not every process declares a tool.
+            # Imported here: pydantic takes longer to import than all else, and not every process declares a tool.
             from pydantic import ValidationError
 
             from .payload_schema import problems
@@ -141,7 +141,7 @@ class Tool(Struct, frozen=True, kw_only=True):
             try:
                 cost = cost(**{name: fields[name] for name in asked})
             except Exception as error:
-                # The error's own text is for whoever reads the log; the caller may be anybody.
+                # The error's own text goes only to the log, because the caller may be anybody.
                 log.warning("the cost function of tool %s raised an error", self.name, exc_info=True)
                 return Refusal(
                     "INVALID_PAYLOAD",
@@ -157,7 +157,7 @@ class Tool(Struct, frozen=True, kw_only=True):
         return cost
 
     def job_spec(self, cost: int, units: int, content_hash: str | None = None, **labels: Any) -> JobSpec:
-        """What a job of this tool is. `labels` are those of its submit (`labels_of`)."""
+        """The spec of a job of this tool. `labels` are those of its submit (`labels_of`)."""
         return JobSpec(
             self.name,
             self.pool,
@@ -176,8 +176,8 @@ class Tool(Struct, frozen=True, kw_only=True):
         return None if self.max_wait is None else int(self.max_wait * 1_000)
 
     def provider_cost_of(self, text: str) -> int | None:
-        """What the provider takes for a job with this payload, in millionths, as the tool says; None if it does not.
-        The job has been done, so an error is logged, and the cost stays unknown."""
+        """What the provider charges for a job with this payload, in millionths, as the tool computes it; None if it
+        does not. The job is already done, so an error is only logged, and the cost stays unknown."""
         cost: Any = self.provider_cost
         if not callable(cost):
             return None if cost is None else millionths(cost)
@@ -213,7 +213,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     @property
     def has_equal_parts(self) -> bool:
-        """Whether jobs with the same number of items are alike, whatever the items: the price does not look at them,
+        """Whether jobs with the same number of items are alike, whatever the items: the price does not depend on them,
         and no earlier result answers them."""
         return not callable(self.cost) and not self.dedupe
 

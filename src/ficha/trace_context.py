@@ -2,7 +2,7 @@
 on; `tracing.py` makes the spans.
 
 A job's trace context is stored as its `traceparent` and, after a space, its `tracestate` where there is one. The span
-of a run has an id that follows from the job's id and the run's epoch, so every process knows it without being told.
+of a run has an id that follows from the job's id and the run's epoch, so every process can compute it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 STATE_CHARS: Final = 512
-"""The longest `tracestate` that is passed on, as the standard asks for; a longer one is left out."""
+"""The longest `tracestate` that is passed on, as the standard requires; a longer one is omitted."""
 _PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[\x20-\x7e]*)?")
 _STATE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _HEADERS: Final = (b"traceparent", b"tracestate")
@@ -51,8 +51,8 @@ def joined(trace_id: str, span_id: str, flags: str, state: str = "") -> str:
 
 
 def current() -> str | None:
-    """The trace context of whoever calls now: that of OpenTelemetry's current span if this process has loaded
-    OpenTelemetry, else that of the HTTP request."""
+    """The trace context of the caller: that of OpenTelemetry's current span if this process has loaded OpenTelemetry
+    and there is one, else that of the HTTP request."""
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is not None:
         found = trace.get_current_span().get_span_context()
@@ -70,7 +70,7 @@ def headers_of(context: str) -> dict[str, str]:
 
 
 def trace_id_of(job_id: str, context: str | None) -> str:
-    """The trace of a job; that of a job without a context has the job's id."""
+    """The trace id of a job; for a job without a context, the job's id."""
     return job_id.replace("-", "") if context is None else context[3:35]
 
 

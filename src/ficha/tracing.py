@@ -1,9 +1,9 @@
 """Spans for OpenTelemetry: what happened to a job, and when. No other module imports OpenTelemetry, and this one does
 only while spans are exported.
 
-`active` is None unless FICHA_OTLP_ENDPOINT is set and an application is open; whoever would make a span looks at that
-first. Spans are handed over by a thread of their own from a queue that is bounded: if the receiver is slow or away, the
-oldest spans are dropped, and jobs go on.
+`active` is None unless FICHA_OTLP_ENDPOINT is set and an application is open; code that would make a span checks it
+first. A separate thread exports spans from a bounded queue: if the receiver is slow or unreachable, the oldest spans
+are dropped, and jobs go on.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span as Span
 
 FLUSH_S: Final = 5.0
-"""How long closing the application waits until the last spans are handed over."""
+"""The longest that closing the application waits for the export of the last spans."""
 SpanRole = Literal["INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"]
 Attributes = Mapping[str, str | int | float | bool]
 
 _given_ids: ContextVar[tuple[int, int] | None] = ContextVar("ficha_given_ids", default=None)
-"""The trace id and the span id of the span that is being made, where they are not left to chance."""
+"""The trace id and the span id of the span that is being made; None if both are random, 0 for a random span id."""
 
 
 class StepSpans(Protocol):
-    """What makes the spans of steps: this process, or the worker that this child process tells of them."""
+    """Makes the spans of steps: in this process, or in the worker to which this child process reports them."""
 
     def step(self, run: str, name: str) -> Any:
         """A context in which the step runs. `run` is the trace context of the job's run."""
 
 
 active: Tracing | None = None
-"""What exports spans from this process; None if nothing does."""
+"""Exports the spans of this process; None if they are not exported."""
 steps: StepSpans | None = None
-"""What makes the spans of steps; in a child process of a worker that exports spans, too."""
+"""Makes the spans of steps; also set in a child process of a worker that exports spans."""
 _users = 0
 
 
 def acquire(endpoint: str) -> None:
-    """Starts to export spans, if nobody in this process has."""
+    """Starts the export of spans, unless this process exports them already."""
     global active, steps, _users
     if not endpoint.startswith(("http://", "https://")):
         raise SettingError(f"FICHA_OTLP_ENDPOINT must be an http URL such as http://localhost:4318, not {endpoint!r}")
@@ -64,7 +64,7 @@ def acquire(endpoint: str) -> None:
 
 
 async def release() -> None:
-    """Ends the export with its last user, once the last spans are handed over, or after `FLUSH_S`."""
+    """Ends the export after its last user, once the last spans are exported, or after `FLUSH_S`."""
     global active, steps, _users
     _users -= 1
     if _users == 0 and active is not None:
@@ -83,7 +83,7 @@ def otlp_exporter(endpoint: str) -> SpanExporter:
 
 
 class Tracing:
-    """Makes spans, and hands them to an exporter."""
+    """Makes spans, and passes them to an exporter."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         with needs_extra("otel"):
@@ -95,14 +95,14 @@ class Tracing:
         self._context, self._trace = context, trace
         resource = Resource.create()
         if str(resource.attributes.get("service.name", "unknown_service")).startswith("unknown_service"):
-            # Neither OTEL_SERVICE_NAME nor OTEL_RESOURCE_ATTRIBUTES says it.
+            # Neither OTEL_SERVICE_NAME nor OTEL_RESOURCE_ATTRIBUTES sets it.
             resource = resource.merge(Resource({"service.name": "ficha"}))
         self._provider = TracerProvider(resource=resource, id_generator=_ids(), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("ficha")
 
     async def close(self) -> None:
-        """Hands over the last spans, in a thread that keeps neither the loop nor the process for longer."""
+        """Exports the last spans, in a thread that delays neither the loop nor the end of the process any longer."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
 
@@ -131,7 +131,7 @@ class Tracing:
         link: str | None = None,
         trace_id: str | None = None,
     ) -> None:
-        """A span of something that is over."""
+        """Adds a span of something that is over."""
         links = [] if link is None else [self._link(link)]
         span = self._start(name, parent, role, attributes, links=links, start_ns=start_ns, trace_id=trace_id)
         if error is not None:
@@ -142,9 +142,9 @@ class Tracing:
     def within(
         self, name: str, parent: str | None, *, role: SpanRole = "INTERNAL", attributes: Attributes | None = None
     ) -> Iterator[Span]:
-        """A span of what happens meanwhile, which is OpenTelemetry's current span."""
+        """A span of the block, which is OpenTelemetry's current span meanwhile."""
         span = self._start(name, parent, role, attributes)
-        # The library's own way would keep the error's message, which may hold anything.
+        # OpenTelemetry's own recording would keep the error's message, which may hold anything.
         with self._trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             try:
                 yield span
@@ -185,7 +185,7 @@ class Tracing:
         )
 
     def enter(self, span: Span) -> None:
-        """Makes it the current span of this task, until the task ends."""
+        """Makes the span the current one of this task, until the task ends."""
         self._context.attach(self._trace.set_span_in_context(span))
 
     def end_run(self, span: Span, outcome: str, error: str | None = None) -> None:
@@ -209,7 +209,7 @@ class Tracing:
 
     @contextmanager
     def step(self, run: str, name: str) -> Iterator[Span]:
-        """The span of a step: under the current span if that is the run's, or one of the handler's own within it."""
+        """The span of a step. Its parent is the current span if that is in the run's trace, else the run's span."""
         found = self._trace.get_current_span().get_span_context()
         parent = trace_context.current() if f"{found.trace_id:032x}" == run[3:35] else run
         with self.within(f"step {name}", parent, attributes={"ficha.step": name}) as span:
@@ -266,8 +266,8 @@ _SYSTEM: Final = {"messaging.system": "ficha"}
 
 
 def attributes_of(job_id: str, spec: JobSpec, attempt: int, epoch: int) -> dict[str, str | int]:
-    """What every span of a job says of it, in the names of OpenTelemetry's conventions for messaging where there are
-    such. Never what is in the job, nor whose it is."""
+    """The attributes of every span of a job, with names of OpenTelemetry's messaging conventions where there are such.
+    They never tell the job's content or account."""
     return {
         **_SYSTEM,
         "messaging.destination.name": spec.pool,
@@ -285,7 +285,7 @@ def since(monotonic_s: float) -> int:
 
 
 def _ids() -> IdGenerator:
-    """Random ids, except where a span's own are given."""
+    """Generates random ids, except for spans whose ids are given."""
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
     class GivenIds(RandomIdGenerator):

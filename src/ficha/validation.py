@@ -39,20 +39,20 @@ class Limits(Struct, frozen=True):
     claim_jobs: jobs in one claim. Defaults to 1,000.
     page_items: items in one page of a list. Defaults to 1,000.
     page_bytes: bytes of JSON in one page of a list; it has fewer items then, but always one. Defaults to 4 MiB.
-    library_searched: jobs of an account that are looked at for one page of its library. Defaults to 1,000.
-    jobs_searched: jobs that are looked at for one part of a search among all jobs. Defaults to 100,000.
-    jobs_counted: jobs at which counting those that match stops. Defaults to 10,000.
-    dead_grouped: dead letters that are looked at to group them by error. Defaults to 10,000.
+    library_searched: jobs of an account that are scanned for one page of its library. Defaults to 1,000.
+    jobs_searched: jobs that are scanned for one part of a search among all jobs. Defaults to 100,000.
+    jobs_counted: matching jobs at which a count stops. Defaults to 10,000.
+    dead_grouped: dead letters that are read to group them by error. Defaults to 10,000.
     job_events: events of one job, beyond which its handler's progress and log lines are not kept and further steps are
         refused. Defaults to 100,000.
-    late_bytes: what is kept of a finish that came too late, of the first for each job. Defaults to 4 KiB.
+    late_bytes: how much is kept of a job's first finish that came too late. Defaults to 4 KiB.
     job_callbacks: call-backs of its provider that are kept with one job. Defaults to 20.
     callback_bytes: what is kept of one call-back. Defaults to 16 KiB.
     child_message_bytes: one message that a worker reads from a child process: a result, a step or a log line, with
         about 1 KiB around it. Defaults to 64 MiB.
     file_bytes: one file, whatever the plan; also one that a job makes. Defaults to 1 GiB.
-    bulk_jobs: jobs that one bulk act may change; ten times as many are looked at to find them. Defaults to 100,000.
-    open_sessions: sessions of one account that said that they are open, or were left. Defaults to 100.
+    bulk_jobs: jobs that one bulk act may change; up to ten times as many are scanned to find them. Defaults to 100,000.
+    open_sessions: sessions of one account whose pages reported that they are open or were left. Defaults to 100.
     """
 
     payload_bytes: int = 262_144
@@ -82,7 +82,7 @@ def invalid(message: str) -> Refused:
 
 
 def overview_range(value: Any) -> OverviewRange:
-    """The time that an overview tells of."""
+    """The time range of an overview."""
     if (found := next((known for known in RANGES if known == value), None)) is None:
         raise invalid(f"range must be one of {', '.join(RANGES)}, not {value!r}")
     return found
@@ -109,7 +109,7 @@ def text(value: Any) -> str:
 
 
 def reason(value: Any) -> str:
-    """Why an operator does something to others' jobs: it is kept, so it cannot be left out."""
+    """Why an operator does something to others' jobs. It is required, because it is stored."""
     if not isinstance(value, str) or not value.strip():
         raise invalid("a reason is missing: say why")
     return text(value)
@@ -137,7 +137,7 @@ def key(value: Any) -> str:
 
 
 def job_id(value: Any, what: str = "job") -> str:
-    """The id of a job, batch or reservation, in canonical form. Anything but a UUID is not found."""
+    """The id of a job, batch or reservation, in canonical form. Anything but a UUID is refused as NOT_FOUND."""
     try:
         return str(uuid.UUID(value))
     except (ValueError, AttributeError, TypeError):
@@ -145,7 +145,7 @@ def job_id(value: Any, what: str = "job") -> str:
 
 
 def file_name(value: Any) -> str:
-    """What a file is called: a name without folders, and without what cannot be seen."""
+    """A file's name, without folders and invisible characters; refused if nothing is left."""
     if not isinstance(value, str) or (name := clean_name(value, "")) == "" or text_problem(name, "it") is not None:
         shown = repr(value)[:80]
         raise Refused.of(
@@ -205,7 +205,7 @@ def milliseconds(value: Any, what: str, unit_s: int = 1, unit: str = "seconds") 
 
 
 def provider_cost(value: Any) -> int | None:
-    """What a provider took, in millionths of the operator's currency; None if nobody knows."""
+    """What a provider charged, in millionths of the operator's currency; None if that is unknown."""
     if value is not None and millionths(value) is None:
         raise invalid(f"provider_cost must be a number from 0 to {MAX_PROVIDER_COST} in your currency, not {value!r}")
     return None if value is None else millionths(value)
@@ -287,7 +287,7 @@ def reservation_state(value: Any) -> ReservationState | None:
 
 
 def job_texts(values: Any) -> tuple[JobText, ...]:
-    """The texts that a list of jobs is to have; empty for none."""
+    """The texts that a list of jobs includes; empty for none."""
     found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
     if isinstance(values, str) or not all(isinstance(value, str) and value in STORED_TEXTS for value in found):
         raise invalid(f"include must be a list of {', '.join(STORED_TEXTS)}, not {values!r}")

@@ -1,4 +1,4 @@
-"""The response that sends a file: whole or a range of it, with headers under which no browser runs what is in it."""
+"""The response that sends a file, or a range of it, with headers that keep browsers from running its content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INLINE: Final = frozenset(
         *("video/mp4", "video/webm", "video/quicktime", "video/x-matroska"),
     }
 )
-"""What a browser may show in its place. Nothing in these can run; SVG, HTML, XML and PDF can, and are only saved."""
+"""Types that a browser may show in place. They cannot run code; SVG, HTML, XML and PDF can, and are only saved."""
 SAFE_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -33,7 +33,7 @@ SAFE_HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
 }
 RUN: Final = ("html", "javascript", "pdf", "svg", "xml")
-"""How the types end that a browser, or what it starts for them, may run."""
+"""Endings of the types that a browser, or a program that it starts, may run."""
 _TYPE: Final = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
@@ -46,9 +46,9 @@ class ByteRange(Struct, frozen=True):
 
 
 class Download(Response):
-    """Sends a stored file. It answers Range (one range; of several, as RFC 9110 allows, the whole file), If-Range,
-    If-None-Match and HEAD. The storage is asked for the first bytes before anything is sent, so its errors can still be
-    answered.
+    """Sends a stored file. It supports Range (one range; for several it sends the whole file, as RFC 9110 allows),
+    If-Range, If-None-Match and HEAD. It reads the first bytes from the storage before anything is sent, so the
+    storage's errors can still become an answer.
 
     digest: of the content; it is the ETag. inline: whether a browser may show the file in place, if its kind is safe.
     """
@@ -105,7 +105,7 @@ class Download(Response):
             await self._send(wanted.end - wanted.start, chunks, send)
 
     def _ranged(self, header: str) -> ByteRange | None:
-        """The range that is asked for; None if it is outside of the file. What is no single range is ignored."""
+        """The requested range; None if it is outside of the file. Anything but a single range is ignored."""
         found = _RANGE.fullmatch(header.strip())
         if found is None or found.groups() == ("", ""):
             return ByteRange(0, self._size)
@@ -131,7 +131,7 @@ class Download(Response):
             await send({"type": "http.response.body", "body": chunk, "more_body": size > 0})
             chunk = await anext(chunks, None) if size > 0 else None
         if size > 0:
-            # The headers promised more: only a connection that breaks off tells the reader so.
+            # The headers promised more bytes: only breaking the connection tells the client that some are missing.
             raise RuntimeError(f"the storage has {size} bytes less than were recorded of {self._key}")
         if self._size == 0:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -143,7 +143,7 @@ class Download(Response):
 
 
 def _told_type(media_type: str) -> str:
-    """The type that the header tells. What can run is told as mere bytes: an old browser might still run it."""
+    """The Content-Type to send. A type that can run is sent as plain bytes: an old browser might still run it."""
     if media_type == "text/plain":
         return "text/plain; charset=utf-8"
     can_run = media_type.startswith("text/") or media_type.endswith(RUN)

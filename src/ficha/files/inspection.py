@@ -1,7 +1,7 @@
-"""Looks into a file before anybody uses it: what it is by its bytes, and that it does not blow up when it is decoded.
+"""Inspects a file before anybody uses it: detects its type by its bytes, and checks that it may safely be decoded.
 
-Images are decoded and archives unpacked, to nowhere, by a child process with limits (`inspection_child`). A few
-children are kept for the next file; one that exceeds a limit dies alone.
+A child process with limits (`inspection_child`) decodes images and unpacks archives, and discards the output. A few
+children are kept for the next files; one that exceeds a limit dies alone.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ VARIABLES: Final = (
     *("DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH", "TMPDIR"),
     *("VIRTUAL_ENV",),
 )
-"""All that the child gets of the environment. Secrets are in none of them."""
+"""The only environment variables that the child gets. None of them holds a secret."""
 FILES_PER_CHILD: Final = 200
-"""After so many files a child is replaced, so that nothing that leaks or was left behind in it stays for long."""
+"""How many files a child inspects before it is replaced, so that leaks and leftovers in it do not stay for long."""
 START_S: Final = 60.0
 ANSWER_BYTES: Final = 65_536
 ZIP_END_BYTES: Final = 65_535 + 22
-"""How long the record at the end of a zip can be."""
+"""The longest that the record at the end of a zip can be."""
 
 
 class UnsafeFile(Exception):
-    """A file that is refused for what is in it; the message is for the one who sent it."""
+    """A file that is refused for its content; the message is for its sender."""
 
 
 class Inspected(Struct, frozen=True):
@@ -61,8 +61,8 @@ class Inspected(Struct, frozen=True):
 
 
 class Inspector:
-    """Looks into files, so many at once, and one at a time of each account: the first name of a key is the account's.
-    A file that waits too long for its turn raises StorageAway."""
+    """Inspects files, `at_once` at a time, and one at a time per account, which the first name of a key stands for.
+    Raises StorageAway if a file waits too long for its turn."""
 
     def __init__(self, limits: InspectionLimits | None = None) -> None:
         self.limits = limits or InspectionLimits()
@@ -73,7 +73,7 @@ class Inspector:
         self._is_closed = False
 
     async def inspect(self, storage: FileStorage, key: str, stored: StoredBytes) -> Inspected:
-        """What the file is. Raises UnsafeFile; FileMissing and StorageAway if it cannot be looked into now."""
+        """Inspects the file. Raises UnsafeFile; FileMissing and StorageAway if it cannot be inspected now."""
         media_type = media_type_of(stored.head)
         if media_type in IMAGES:
             task = {"image": IMAGES[media_type]}
@@ -82,7 +82,7 @@ class Inspector:
         elif media_type in UNREADABLE and not self.limits.unreadable_archives:
             raise UnsafeFile(f"{media_type} cannot be looked into; send a zip or a gzip")
         elif await _ends_as_zip(storage, key, stored.size):
-            # Programs that unpack zips pass over what stands before one.
+            # Programs that unpack zips skip any data before the archive.
             task = {"archive": "zip"}
         else:
             return Inspected(media_type)
@@ -132,8 +132,8 @@ class Inspector:
 
 
 class ChildAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a child found. It may be in the hands of the file that it decoded, so it is believed in nothing but this
-    shape. is_last: the child is not asked again."""
+    """What a child found. The file that it decoded may control the child, so nothing but this shape is trusted.
+    is_last: the child is not used again."""
 
     unsafe: str | None = None
     width: int | None = None
@@ -183,7 +183,7 @@ class InspectionProcess:
         self.asked += 1
         try:
             async with asyncio.timeout(self._limits.timeout_s):
-                # A request is far smaller than what a socket takes at once.
+                # A request is far smaller than a socket's buffer, so it is sent at once.
                 socket.send_fds(self._control, [request], [file])
                 line = await self._line()
         except (TimeoutError, OSError):
@@ -200,7 +200,7 @@ class InspectionProcess:
         await asyncio.to_thread(self._process.wait)
 
     async def _line(self) -> bytes:
-        """What comes up to the end of a line; what came so far where the child ends."""
+        """Reads a line; returns what has arrived so far if the child ends first."""
         loop = asyncio.get_running_loop()
         line = b""
         while not line.endswith(b"\n") and len(line) < ANSWER_BYTES:

@@ -1,9 +1,9 @@
-"""Decodes files that strangers sent, in a process that has little to lose: `inspection` starts it.
+"""Decodes untrusted files in a process that has little to lose: `inspection` starts it.
 
 It is a program of its own that imports nothing of Ficha. Over a socket it gets one request at a time, a line of JSON
 with the descriptor of the file, and answers with a line. It has limits on memory, on processor time per file and on
-open files, and may write no file at all. Whoever breaks out of a decoder is here, without secrets and without the
-application.
+open files, and may write no file at all. An exploit of a decoder gets control of this process only, which has no
+secrets and no part of the application.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ OPEN_FILES: Final = 32
 
 
 class Unsafe(Exception):
-    """The words for the user."""
+    """A file that is refused; the message is for the user."""
 
 
 class Broken(Exception):
-    """An archive that cannot be read on."""
+    """An archive that cannot be read further."""
 
 
 class Budget:
-    """What all archives in a file, also those inside of others, may have together."""
+    """The limits of all archives in a file together, those inside of others included, and what was used of them."""
 
     def __init__(self, limits: dict[str, Any], size: int) -> None:
         self.entries = limits["archive_entries"]
@@ -80,7 +80,7 @@ def main() -> None:
         WebPImagePlugin,
     )
 
-    # The limits of the request count, and are checked before anything is decoded.
+    # Pillow's own limit is off: those of the request are checked before anything is decoded.
     Image.MAX_IMAGE_PIXELS = None
     for what, most in (
         (resource.RLIMIT_CORE, 0),
@@ -111,7 +111,7 @@ def _limit(what: int, most: int) -> None:
 
 
 def inspected(request: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
-    """What is found, or `unsafe` with the words."""
+    """The findings, or `unsafe` with the message for the user."""
     try:
         if "image" in request:
             if end_of_zip(file) is not None:
@@ -128,7 +128,7 @@ def inspected(request: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
     except RecursionError:
         return {"unsafe": "the file is nested too deeply"}
     except Exception as error:
-        # A decoder that meets nonsense raises anything at all.
+        # A decoder may raise anything on malformed data.
         words = " ".join(str(error).split())[:200] or type(error).__name__
         return {"unsafe": f"the file is broken or cut off; send it again, whole ({words})"}
 
@@ -162,7 +162,7 @@ def image(file: BinaryIO, kind: str, limits: dict[str, Any]) -> dict[str, Any]:
 
 
 def archive(file: Any, kind: str, budget: Budget, depth: int) -> None:
-    """Unpacks to nowhere, and counts. A zip must be seekable; all others are read from where they stand."""
+    """Unpacks an archive, discards the output and counts. A zip must be seekable; others are read as streams."""
     if depth > budget.depth:
         raise Unsafe(f"the archive has archives inside of archives, more than {budget.depth} deep")
     if kind == "zip":
@@ -175,7 +175,7 @@ def archive(file: Any, kind: str, budget: Budget, depth: int) -> None:
 
 
 def zip_archive(file: BinaryIO, budget: Budget, depth: int) -> None:
-    """Every entry is unpacked and counted. What its header declares proves nothing."""
+    """Unpacks and counts every entry, because the sizes that its header declares prove nothing."""
     entries = end_of_zip(file)
     if entries is None:
         raise Broken("it has no end, or something after its end")
@@ -223,7 +223,8 @@ def content_begins(file: BinaryIO, header: int) -> int:
 
 
 def tar_archive(file: Any, budget: Budget, depth: int) -> None:
-    """A tar packs nothing, but a sparse entry may declare any size, and an entry may be an archive."""
+    """Reads every entry. A tar compresses nothing, but a sparse entry may declare any size, and an entry may be an
+    archive."""
     with tarfile.open(fileobj=file, mode="r|") as opened:
         for entry in opened:
             budget.enter()
@@ -231,12 +232,12 @@ def tar_archive(file: Any, budget: Budget, depth: int) -> None:
                 budget.unpack(entry.size)
             elif entry.isfile() and (content := opened.extractfile(entry)) is not None:
                 inner(content, budget, depth)
-            # tarfile keeps all that it has seen.
+            # tarfile would keep every entry in memory.
             opened.members = []  # type: ignore[attr-defined]
 
 
 def inner(stream: Any, budget: Budget, depth: int) -> None:
-    """Reads to the end, and looks inside if it is an archive itself."""
+    """Reads the content to its end, and unpacks it if it is an archive itself."""
     whole = Rejoined(stream)
     kind = archive_kind(whole.head)
     try:
@@ -245,7 +246,7 @@ def inner(stream: Any, budget: Budget, depth: int) -> None:
         elif kind is not None:
             archive(whole, kind, budget, depth + 1)
     except BROKEN:
-        pass  # What cannot be unpacked becomes no larger.
+        pass  # Content that cannot be unpacked does not grow.
     while whole.read(CHUNK):
         pass
 
@@ -274,7 +275,7 @@ def archive_kind(head: bytes) -> str | None:
 
 
 class Rejoined:
-    """A stream whose first bytes were looked at, read from its start."""
+    """A stream whose first bytes were peeked at, read from its start."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -322,7 +323,7 @@ class Unpacked:
             given = b""
             if self._unpacker.eof:
                 given = self._unpacker.unused_data or self._packed.read(CHUNK)
-                # Several packed streams may follow each other, and zeros fill up the end.
+                # Several packed streams may follow each other, and zeros may pad the end.
                 if not self._unpacker.repeats or not given.strip(b"\0"):
                     return b""
                 self._unpacker = self._kind()
@@ -337,7 +338,7 @@ class Unpacked:
 
 
 class Deflate:
-    """zlib's own object in the shape of the others."""
+    """zlib's decompressor with the interface of the others."""
 
     window = -zlib.MAX_WBITS
     repeats = False
@@ -392,7 +393,7 @@ class Bzip2:
 
 
 class Xz(Bzip2):
-    """With a limit on the memory that a stream may ask for."""
+    """LZMA with a limit on the memory that a stream may request."""
 
     def __init__(self) -> None:
         self._object = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=134_217_728)
@@ -418,7 +419,7 @@ BROKEN: Final = (
     *(Broken, EOFError, OSError, ValueError, IndexError, KeyError, NotImplementedError, struct.error, zlib.error),
     *(lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
 )
-"""What is raised for an archive that cannot be read."""
+"""The exceptions for an archive that cannot be read."""
 
 if __name__ == "__main__":
     main()

@@ -1,5 +1,5 @@
-"""The limits of what is looked into. Apart from the looking itself, which needs an extra, so that any application can
-declare them."""
+"""The limits of file inspection. They are separate from the inspection itself, which needs an extra, so that any
+application can declare them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Final
 from msgspec import Struct
 
 LEAST_MEMORY: Final = 268_435_456
-"""What a process needs before it decodes anything, and some."""
+"""The memory that a process needs before it decodes anything, and a little more."""
 
 
 class InspectionLimits(Struct, frozen=True):
-    """How large a file may become when it is decoded, and what its decoding may take. All can be changed.
+    """How large a file may become when it is decoded, and how many resources that may take.
 
     pixels: of one frame of an image. Defaults to 64,000,000.
     frames: of an animated image. Defaults to 1,000.
     total_pixels: of all its frames together. Defaults to 500,000,000.
     archive_bytes: what an archive unpacks to, with all that is in archives inside of it. Defaults to 1 GiB.
-    archive_ratio: how many times its own size that is. Defaults to 100.
-    ratio_free_bytes: so many bytes may be unpacked whatever the ratio. Defaults to 10 MiB.
+    archive_ratio: how many times the file's own size that may be. Defaults to 100.
+    ratio_free_bytes: how many bytes may be unpacked whatever the ratio. Defaults to 10 MiB.
     archive_entries: of an archive and of those inside of it. Defaults to 10,000.
     archive_depth: 1 is an archive, 2 one with archives in it. Defaults to 3.
-    inner_archive_bytes: a zip inside of an archive. Defaults to 64 MiB.
+    inner_archive_bytes: the largest zip inside of an archive. Defaults to 64 MiB.
     memory_bytes: of the process that decodes. At least 256 MiB; defaults to 1 GiB.
     cpu_s: its processor time for one file. Defaults to 20.
     timeout_s: how long it may take for one file. Defaults to 60.
-    at_once: files that one server or worker looks into at a time, one of each account. Defaults to 2.
+    at_once: files that one server or worker inspects at a time, one per account. Defaults to 2.
     wait_s: how long a file waits for its turn; then it is refused, to be sent again. Defaults to 60.
-    unreadable_archives: whether archives are taken that cannot be looked into (7z, rar, zstd and others). Defaults to
+    unreadable_archives: whether archives that cannot be inspected (7z, rar, zstd and others) are accepted. Defaults to
         False.
     """
 

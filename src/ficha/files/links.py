@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 PURPOSE: Final = "file-link"
 LONGEST_S: Final = 7 * 24 * 3600
-"""How long a link can be valid."""
+"""The longest that a link can be valid: a week."""
 
 
 class FileLinks:
@@ -21,7 +21,7 @@ class FileLinks:
         self._base = public_url.rstrip("/")
 
     def url(self, file_id: str, now_s: float, expires_s: int) -> str:
-        """A link that is valid for so long from now on. Raises ValueError for more than a week, or none at all."""
+        """A link that is valid for `expires_s` seconds from now. Raises ValueError unless that is 1 s to a week."""
         if not 1 <= expires_s <= LONGEST_S:
             raise ValueError(f"a link is valid for 1 to {LONGEST_S} seconds, not {expires_s}")
         expires = str(int(now_s) + expires_s)
@@ -32,5 +32,5 @@ class FileLinks:
         """Whether a link with these parts was made here for this file, and has not expired."""
         if not (expires.isascii() and expires.isdigit() and len(expires) <= 12):
             return False
-        # The signature first: whether a link has expired is told only to those who had one.
+        # The signature is checked first: only a holder of a link may learn whether it has expired.
         return self._signer.is_signed(signature, PURPOSE, file_id, expires) and now_s < int(expires)

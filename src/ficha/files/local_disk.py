@@ -1,7 +1,7 @@
-"""Files in a folder of this machine, or of one that is mounted.
+"""Files in a folder of a local or mounted disk.
 
-Written here and not by obstore, which neither flushes a file before it renames it, nor makes it private, nor tells a
-full disk from another error.
+obstore is not used here: it neither flushes a file before it renames it, nor makes it private, nor tells a full disk
+from another error.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from .storage import (
 
 T = TypeVar("T")
 THREADS: Final = 8
-"""Threads that read and write, so a slow disk keeps neither the event loop nor other threads of the process."""
+"""Threads that read and write, so that a slow disk blocks neither the event loop nor other threads of the process."""
 SENT_BYTES: Final = 262_144
-"""The size of the pieces that are given out: what a server sends at once, so that none has to be cut up again."""
+"""The size of the pieces that `get` yields: what a server sends at once, so that no piece is cut again."""
 FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -77,7 +77,7 @@ class LocalDisk(FileStorage):
         return counted.stored()
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
-        """The next pieces are read while those before them are on their way."""
+        """Reads the next pieces while the ones before are being sent."""
         file = await self._call(os.open, self._path(key), os.O_RDONLY | os.O_CLOEXEC, undo=os.close)
         reading = asyncio.create_task(self._call(_read, file, start, end))
         try:
@@ -112,8 +112,8 @@ class LocalDisk(FileStorage):
         return self._folder / checked_key(key)
 
     async def _call(self, call: Callable[..., T], *args: Any, undo: Callable[[T], None] | None = None) -> T:
-        """Calls on a thread. A caller that is cancelled waits for the thread first, which may still use the file; what
-        the call made, and the caller never sees, is undone."""
+        """Calls on a thread. A cancelled caller first waits for the thread, which may still use the file; a result that
+        the caller never gets is undone."""
         running = asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
         with _told_apart(self._folder):
             try:
@@ -125,7 +125,7 @@ class LocalDisk(FileStorage):
                 raise
 
     def _remove_abandoned(self) -> None:
-        """Removes what processes left that were killed while they wrote: nobody holds its lock."""
+        """Removes files that processes left when they were killed while writing: nobody holds their locks."""
         for path in (self._folder / INCOMING).iterdir():
             with contextlib.suppress(FileNotFoundError, BlockingIOError):
                 file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -149,7 +149,7 @@ def folder_of(url: str) -> Path:
 
 
 class IncomingFile:
-    """One file on its way: locked and private, renamed when it is whole."""
+    """A file that is being written: locked and private, and renamed once it is complete."""
 
     def __init__(self, folder: Path) -> None:
         self._is_kept = False
@@ -170,7 +170,7 @@ class IncomingFile:
                 rest = rest[os.write(self._file, rest) :]
 
     def keep(self, target: Path, root: Path) -> None:
-        """Flushes the file, then gives it its name, then flushes the folders that name it."""
+        """Flushes the file, then gives it its name, then flushes the folders that changed."""
         os.fsync(self._file)
         made = _make_folders(target.parent, root)
         os.replace(self._path, target)
@@ -217,7 +217,7 @@ def _flush(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _told_apart(folder: Path) -> Iterator[None]:
-    """Turns the system's errors into those of a storage. A file may be missing; if the folder itself is, the whole
+    """Turns the system's errors into those of a storage. If the folder itself is missing, not only the file, the whole
     storage is away."""
     try:
         yield

@@ -1,7 +1,6 @@
-"""The parts of an upload (multipart/form-data), as their bytes come in: nothing of a file is held beyond one chunk.
+"""The parts of an upload (multipart/form-data), read as their bytes arrive: no more than a chunk of a file is held.
 
-Every length that a sender chooses has a limit: headers, parts, what stands outside of parts, and the time that all of
-it takes.
+Everything that a sender chooses has a limit: headers, parts, bytes outside of parts, and the total time.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ with needs_extra("files"):
     from python_multipart.multipart import MultipartParser, parse_options_header
 
 OVERHEAD_BYTES: Final = 16_384
-"""What may stand outside of the parts' contents, beside the headers that each part may have."""
+"""The most bytes outside of the parts' contents, besides the headers that each part may have."""
 
 
 class BadMultipart(Exception):
-    """A body that is no upload as it should be; the message says what to send."""
+    """A body that is no valid upload; the message says what to send."""
 
 
 class UploadTooSlow(Exception):
-    """The bytes of an upload came too slowly."""
+    """The bytes of an upload arrived too slowly."""
 
 
 class MultipartLimits(Struct, frozen=True):
@@ -46,10 +45,10 @@ class MultipartLimits(Struct, frozen=True):
 
 
 class UploadPart:
-    """One part of an upload. What is not read of it is passed over when the next part is asked for.
+    """One part of an upload. Its unread content is skipped when the next part is requested.
 
     name: the form's field. file_name: what the user called the file, as text to show and never as a path; None for a
-    part that is no file. declared_type: what the sender says that it is, which proves nothing.
+    part that is no file. declared_type: the type that the sender declares, which proves nothing.
     """
 
     def __init__(self, reader: _Reader, name: str, file_name: str | None, declared_type: str | None) -> None:
@@ -60,7 +59,7 @@ class UploadPart:
         self._is_read = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The part's content as it comes in."""
+        """The part's content as it arrives."""
         while not self._is_read:
             event = await self._reader.next()
             if isinstance(event, bytes):
@@ -86,7 +85,7 @@ async def upload_parts(
     content_type: str | None, body: AsyncIterator[bytes], limits: MultipartLimits | None = None
 ) -> AsyncGenerator[UploadPart, None]:
     """The parts of a request's body, one after the other. Raises BadMultipart, UploadTooSlow, and what `body` raises
-    when the sender goes away."""
+    when the sender disconnects."""
     limits = limits or MultipartLimits()
     reader = _Reader(_boundary(content_type), body, limits)
     number = 0
@@ -122,7 +121,7 @@ def _part(reader: _Reader, headers: dict[bytes, bytes]) -> UploadPart:
 
 
 def _text(given: bytes) -> str:
-    """A browser sends names as UTF-8, and three characters in them as escapes."""
+    """Decodes a name: browsers send it as UTF-8, with three characters escaped."""
     text = given.decode("utf-8", "replace")
     return text.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")
 
@@ -193,7 +192,7 @@ class _Reader:
             raise UploadTooSlow(words) from None
 
     def _check_overhead(self) -> None:
-        """Line ends before the first boundary cost no part, so their number has no other limit."""
+        """Limits the bytes outside of parts: line ends before the first boundary, for example, have no other limit."""
         parts = min(self._parts, self._limits.parts + 1)
         most = OVERHEAD_BYTES + parts * self._limits.headers * (self._limits.header_bytes + 2)
         if not self._is_over and self._received - self._content > most:
@@ -210,7 +209,7 @@ class _Reader:
         self._value += data[start:end]
 
     def _on_header_end(self) -> None:
-        # A header that is there twice could be read as one or the other; the first counts.
+        # If a header comes twice, readers may disagree about which counts; here the first does.
         self._headers.setdefault(bytes(self._name).strip().lower(), bytes(self._value))
         self._name.clear()
         self._value.clear()

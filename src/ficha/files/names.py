@@ -7,12 +7,13 @@ from typing import Final
 from urllib.parse import quote
 
 NAME_CHARS: Final = 200
-"""The longest name that is kept; what is longer loses its middle, so that its ending stays."""
+"""The longest name that is kept; a longer one loses the end of its stem, and keeps an extension of up to 20
+characters."""
 
 
 def clean_name(given: str | None, default: str = "file") -> str:
-    """A name without folders and without what cannot be seen: control characters, and those that turn the direction
-    of writing, with which `gpj.exe` is shown as `exe.jpg`."""
+    """A name without folders and without invisible characters: control characters, and those that turn the direction of
+    writing, which can show `gpj.exe` as `exe.jpg`."""
     text = (given or "").replace("\\", "/").rpartition("/")[2]
     text = "".join(" " if char.isspace() else char for char in text if char.isspace() or _can_be_seen(char))
     text = " ".join(text.split()).strip(". ")

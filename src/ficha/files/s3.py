@@ -1,7 +1,7 @@
 """Files in a bucket of S3 or of a store that speaks its protocol, over obstore.
 
-obstore finds the credentials, signs, tries again and sends parts side by side. A file that fits in one part is one PUT;
-a larger one is a multipart upload, which S3 shows as an object only once it is complete.
+obstore finds the credentials, signs, retries and sends parts in parallel. A file that fits in one part is one PUT; a
+larger one is a multipart upload, which S3 shows as an object only once it is complete.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ with needs_extra("files"):
 PART_BYTES: Final = 8 * 1_048_576
 """The size of a part. S3 allows 10,000 parts, so the largest file has 78 GiB."""
 PARTS_AT_ONCE: Final = 3
-"""Parts of one file that are on their way at the same time; memory per upload is about so many parts and one more."""
+"""Parts of one file that are sent at the same time; an upload needs memory for about one part more."""
 FULL: Final = re.compile(r"status code: 507\b|<Code>\w*(?:StorageFull|QuotaExceeded|InsufficientCapacity)</Code>")
 BEYOND_THE_END: Final = re.compile(r"status code: 416\b")
 HEADERS: Final = {"Content-Type": "application/octet-stream", "Content-Disposition": "attachment"}
-"""What the store itself tells of a file, to those who reach it without Ficha: nothing that a browser would show."""
+"""The headers that the store itself sends with a file, to clients that bypass Ficha: no browser shows such a file."""
 
 
 class S3Storage(FileStorage):
     """A bucket, or the part of it under a prefix.
 
-    timeout_s: how long the store may take to answer a request, or to send on. tries: how often a request is sent.
+    timeout_s: how long the store may take to answer a request, or to send the next bytes. tries: how often a request is
+    sent, at most.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class S3Storage(FileStorage):
                 client_options={
                     "allow_http": self._endpoint.startswith("http:"),
                     "connect_timeout": timedelta(seconds=min(5.0, timeout_s)),
-                    # Of one read, since a download lasts as long as its reader takes.
+                    # The timeout of one read, because a download lasts as long as its reader takes.
                     "read_timeout": timedelta(seconds=timeout_s),
                     "timeout": timedelta(days=1),
                 },
@@ -97,7 +98,7 @@ class S3Storage(FileStorage):
 
     @classmethod
     def at(cls, url: str, **options: Any) -> S3Storage:
-        """`s3://bucket/prefix?endpoint=…&region=…&virtual_hosts=1`. Credentials never stand in the URL: they come from
+        """`s3://bucket/prefix?endpoint=…&region=…&virtual_hosts=1`. Credentials are never in the URL: they come from
         AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the machine's role."""
         parts = urlsplit(url)
         given = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
@@ -126,7 +127,7 @@ class S3Storage(FileStorage):
         return counted.stored()
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
-        """In one request, and in further ones from where it broke off: a reader may be slower than a store waits."""
+        """Reads in one request, and in further ones from where it broke off: a store may not wait for a slow reader."""
         key = checked_key(key)
         tag: dict[str, Any] = {}
         failures = 0
@@ -141,7 +142,7 @@ class S3Storage(FileStorage):
                         if BEYOND_THE_END.search(str(error)):
                             return
                         raise
-                # The file may be replaced meanwhile; the rest of another one would be garbage.
+                # The file may be replaced meanwhile, and the rest of another file would be garbage.
                 tag, end = {"if_match": found.meta["e_tag"]}, found.range[1]
                 stream = aiter(found.stream(PIECE_BYTES))
                 while True:
@@ -193,9 +194,9 @@ class S3Storage(FileStorage):
                 await obstore.copy_async(self._store, incoming, key)
                 await obstore.delete_async(self._store, incoming)
         except FileMissing:
-            # Another caller has moved it since the look above.
+            # Another caller has moved the file since the check above.
             return await super().accept(key, most_bytes)
-        # Only now is the size certain: more could have been uploaded after the look above.
+        # Only now is the size certain: more bytes could have been uploaded after the check above.
         counted = ByteCount(most_bytes)
         try:
             async with aclosing(self.get(key)) as chunks:
@@ -218,8 +219,8 @@ class S3Storage(FileStorage):
     async def _write_parts(
         self, key: str, first: list[bytes], rest: AsyncIterator[list[bytes]], counted: ByteCount
     ) -> None:
-        """obstore reads the parts. It removes the incomplete upload if that fails, but not if it is cancelled: so a
-        cancelled caller makes the reading fail, and waits."""
+        """Has obstore read and send the parts. obstore removes an incomplete upload if reading fails, but not if it is
+        cancelled, so a cancelled caller makes the reading fail, and waits."""
         source = UploadParts(first, rest, counted)
         writing = asyncio.ensure_future(
             obstore.put_async(
@@ -277,7 +278,7 @@ def _joined(chunks: list[bytes], counted: ByteCount) -> bytes:
 
 
 class UploadParts:
-    """The parts of a file as obstore reads them, until the reading is stopped."""
+    """The iterator from which obstore reads the parts of a file, until it is stopped."""
 
     def __init__(self, first: list[bytes], rest: AsyncIterator[list[bytes]], counted: ByteCount) -> None:
         self._first: list[bytes] | None = first
@@ -286,7 +287,7 @@ class UploadParts:
         self._reading: asyncio.Task[list[bytes] | None] | None = None
         self._is_stopped = False
         self.failure: Exception | None = None
-        """What the source of the bytes raised."""
+        """The exception of the source of the bytes."""
 
     def __aiter__(self) -> UploadParts:
         return self
@@ -300,7 +301,7 @@ class UploadParts:
         return await asyncio.to_thread(_joined, part, self._tally)
 
     async def stop(self) -> None:
-        """The next part fails, and so does one that is being waited for."""
+        """Makes the next part fail, and also one that is being waited for."""
         self._is_stopped = True
         if self._reading is not None and not self._reading.done():
             self._reading.cancel()
@@ -325,12 +326,12 @@ class UploadParts:
 
 @contextlib.contextmanager
 def _told_apart(is_write: bool = False) -> Iterator[None]:
-    """Turns obstore's errors into those of a storage. Its texts name the request and the store's answer: they are kept
-    as the cause, for the log, and not told to users."""
+    """Turns obstore's errors into those of a storage. Their texts name the request and the store's answer, so they are
+    kept as the cause, for the log, and not shown to users."""
     try:
         yield
     except FileNotFoundError as error:
-        # A bucket that is missing is no missing file.
+        # A missing bucket is not a missing file.
         if is_write or "NoSuchBucket" in str(error):
             raise StorageAway from error
         raise FileMissing from error

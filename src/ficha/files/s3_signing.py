@@ -1,7 +1,7 @@
 """Presigned S3 URLs (AWS Signature Version 4) that also bind headers.
 
-obstore signs a URL's method, path and time only: with such a URL a stranger may upload any number of bytes as anything.
-Here the size and the type are signed too, and for a download the headers that the store answers with.
+obstore signs a URL's method, path and time only: with such a URL a stranger may upload any number of bytes of any type.
+This module signs the size and the type too, and for a download the headers of the store's answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 
 class Credentials(Struct, frozen=True):
-    """What signs for a bucket's owner."""
+    """The credentials of a bucket's owner."""
 
     key_id: str
     secret: str
@@ -25,7 +25,7 @@ class Credentials(Struct, frozen=True):
 
     @classmethod
     def from_environment(cls) -> Credentials | None:
-        """None where the machine's role signs, whose secret obstore keeps to itself."""
+        """The credentials in the environment; None if the machine's role signs, whose secret obstore hides."""
         key_id, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
         token = os.environ.get("AWS_SESSION_TOKEN") or os.environ.get("AWS_TOKEN")
         return cls(key_id, secret, token or None) if key_id and secret else None
@@ -41,7 +41,7 @@ def presigned(
     headers: Mapping[str, str],
     query: Mapping[str, str],
 ) -> str:
-    """The URL with its signature. headers: those, in small letters, that the request must have with these values."""
+    """The URL with its signature. headers: the headers that the request must have, with names in lower case."""
     parts = urlsplit(url)
     stamp = now.strftime("%Y%m%dT%H%M%SZ")
     scope = f"{stamp[:8]}/{region}/s3/aws4_request"

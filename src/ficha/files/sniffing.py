@@ -1,4 +1,4 @@
-"""What a file is, told by its first bytes alone. Neither its name nor the type that its sender declares counts."""
+"""Detects a file's type by its first bytes alone. Its name and the type that its sender declares are ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IMAGES: Final = {
     "image/tiff": "TIFF",
     "image/avif": "AVIF",
 }
-"""Images that are decoded before they are files, and what Pillow calls them."""
+"""Images that are decoded before they are accepted, with Pillow's names for them."""
 ARCHIVES: Final = {
     "application/zip": "zip",
     "application/gzip": "gzip",
@@ -26,12 +26,12 @@ ARCHIVES: Final = {
     "application/x-xz": "xz",
     "application/x-tar": "tar",
 }
-"""Archives that are unpacked, to nowhere, before they are files."""
+"""Archives that are unpacked, without keeping the output, before they are accepted."""
 UNREADABLE: Final = frozenset(
     {"application/x-7z-compressed", "application/vnd.rar", "application/zstd", "application/x-compress",
      "application/x-lzip", "application/vnd.ms-cab-compressed", "application/x-lz4"}
 )  # fmt: skip
-"""Archives that Python's own library cannot unpack, so that nobody can say how large they become."""
+"""Archives that Python's own library cannot unpack, so that their unpacked size cannot be checked."""
 BEGINNINGS: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -81,7 +81,7 @@ BRANDS: Final = {
     b"3gp4": "video/3gpp",
     b"3gp5": "video/3gpp",
 }
-"""What the first brand of an ISO media file says; any other is video/mp4."""
+"""The type by the first brand of an ISO media file; any other brand is video/mp4."""
 RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
 UTF_16: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _MARKUP: Final = re.compile(
@@ -94,7 +94,7 @@ _HTML: Final = re.compile(r"<(?:!doctype\s+html|html|head|body|script|iframe|sty
 
 
 def media_type_of(head: bytes) -> str:
-    """The type of a file that begins so. What is not known is mere bytes, or text if it can be read as such."""
+    """The type of a file with this beginning. An unknown type is plain bytes, or text if it can be read as text."""
     for beginning, kind in BEGINNINGS:
         if head.startswith(beginning):
             return "video/webm" if kind == "video/x-matroska" and b"webm" in head[:64] else _ogg(kind, head)
@@ -121,7 +121,7 @@ def _text_type(head: bytes) -> str:
     text = _text(head)
     if text is None:
         return OCTETS
-    # What a browser would take for markup is markup, wherever in the beginning it stands.
+    # Text that a browser would treat as markup is markup, wherever in the beginning it is.
     if _SVG.search(text):
         return "image/svg+xml"
     if _HTML.search(text):
@@ -133,14 +133,14 @@ def _text_type(head: bytes) -> str:
 
 
 def _text(head: bytes) -> str | None:
-    """The beginning as text; None if it is none."""
+    """The beginning as text; None if it is not text."""
     for mark, encoding in UTF_16.items():
         if head.startswith(mark):
             return head.decode(encoding, "replace")
     if any(byte < 32 and byte not in b"\t\n\f\r\x1b" for byte in head):
         return None
     try:
-        # A character may be cut where the beginning ends, but not where the file does.
+        # A character may be cut at the end of the beginning, but not at the end of the file.
         return codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) < HEAD_BYTES)
     except UnicodeDecodeError:
         return None

@@ -1,7 +1,7 @@
 """Where the bytes of files are kept: on local disk (`local_disk`) or in an S3-compatible store (`s3`).
 
-A storage knows keys and bytes. Whose file it is, what it is called and how long it lives is no concern of this room.
-A file appears under its key whole or not at all; bytes pass through in pieces, so memory does not grow with a file.
+A storage knows keys and bytes, but not whose a file is, its name or how long it is kept. A file appears under its key
+whole or not at all; bytes pass through in pieces, so memory does not grow with a file.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 HEAD_BYTES: Final = 4096
-"""How much of a file's beginning is kept in memory, to tell what it is."""
+"""How much of a file's beginning is kept in memory, to detect its type."""
 PIECE_BYTES: Final = 1_048_576
 """How much is read or written at once, unless the storage asks for other pieces."""
 INCOMING: Final = ".incoming"
-"""Where files stand that are not whole or not accepted yet; no key can name it. Presigned uploads go there too, so that
-a URL that is still valid cannot change a file."""
+"""The folder of files that are not complete or not accepted yet; no key can name it. Presigned uploads go there too, so
+that a URL that is still valid cannot change a file."""
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,128}(?:/[A-Za-z0-9_-]{1,128}){0,3}")
 
@@ -38,7 +38,7 @@ class FileTooLarge(StorageError):
 
 
 class StorageFull(StorageError):
-    """No room is left: an operator has to make some. Nothing was stored."""
+    """The storage is full: an operator has to make room. Nothing was stored."""
 
     def __init__(self, words: str = "the file storage is full; try again later") -> None:
         super().__init__(words)
@@ -78,33 +78,33 @@ class FileStorage(ABC):
     @abstractmethod
     def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """The bytes from `start` to before `end`. Raises FileMissing before the first byte, StorageAway at any time.
-        Close the generator (`aclosing`) where it may not be read to its end."""
+        Close the generator (`aclosing`) if it may not be read to its end."""
 
     @abstractmethod
     async def delete(self, key: str) -> None:
-        """Removes the bytes, also those that came by a presigned URL; it is no error if there are none."""
+        """Removes the bytes, also those uploaded to a presigned URL; it is no error if there are none."""
 
     @abstractmethod
     async def size(self, key: str) -> int | None:
         """How many bytes are stored under the key; None if none are."""
 
     async def presign_put(self, key: str, expires_s: int, size: int, media_type: str) -> str | None:
-        """A URL to which anyone may PUT exactly `size` bytes, with this Content-Type, for so long. None where the
-        storage takes no direct uploads. What comes there is a file only after `accept`."""
+        """A URL to which anyone may PUT exactly `size` bytes, with this Content-Type, for `expires_s`. None if the
+        storage takes no direct uploads. The uploaded bytes are a file only after `accept`."""
         return None
 
     async def accept(self, key: str, most_bytes: int) -> StoredBytes:
-        """Makes what came by a presigned URL the file of this key; later uploads to the URL no longer change it.
-        Raises FileMissing if nothing came, FileTooLarge (what came is removed then)."""
+        """Makes the bytes uploaded to a presigned URL the file of this key; later uploads to the URL no longer change
+        it. Raises FileMissing if nothing was uploaded, and FileTooLarge after it has removed the bytes."""
         raise FileMissing("nothing was uploaded; PUT the file to its upload URL first")
 
     async def presign_get(self, key: str, expires_s: int, media_type: str, disposition: str) -> str | None:
-        """A URL from which anyone may read the file for so long, with these headers. None where the storage gives no
+        """A URL from which anyone may read the file for `expires_s`, with these headers. None if the storage has no
         direct downloads."""
         return None
 
     async def close(self) -> None:  # noqa: B027 (nothing to close is the rule)
-        """Gives back threads and connections."""
+        """Releases threads and connections."""
 
 
 def open_storage(url: str, **options: Any) -> FileStorage:
@@ -126,7 +126,7 @@ def open_storage(url: str, **options: Any) -> FileStorage:
 
 
 def checked_key(key: str) -> str:
-    """The key, which is made by Ficha and never by a user. Raises ValueError for what could be a path."""
+    """The key, which Ficha makes, never a user. Raises ValueError for a key that could be a path."""
     if not _KEY.fullmatch(key):
         raise ValueError(
             f"a storage key is one to four names of letters, digits, - and _, with / between: {key[:80]!r}"
@@ -135,7 +135,7 @@ def checked_key(key: str) -> str:
 
 
 class ByteCount:
-    """Counts and digests bytes on their way, and keeps the first of them."""
+    """Counts and digests bytes as they pass, and keeps the first of them."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -144,7 +144,7 @@ class ByteCount:
         self._head = b""
 
     def count(self, chunk: bytes) -> None:
-        """Raises FileTooLarge as soon as there are too many."""
+        """Counts a chunk; raises FileTooLarge once there are too many bytes."""
         self.size += len(chunk)
         if self.size > self._most_bytes:
             raise FileTooLarge(self._most_bytes)
@@ -152,7 +152,7 @@ class ByteCount:
             self._head += chunk[: HEAD_BYTES - len(self._head)]
 
     def digest(self, chunk: bytes) -> None:
-        """Apart from `count`, since it takes long enough to belong on a thread."""
+        """Digests a chunk. Separate from `count`, because this takes long enough to belong on a thread."""
         self._digest.update(chunk)
 
     def stored(self) -> StoredBytes:

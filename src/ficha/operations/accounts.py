@@ -44,7 +44,7 @@ class AccountOperations(Operations):
         return self.queries.changed_account((await self._ask(command, AccountChanged)).account)
 
     def _given(self, plan: str) -> str:
-        """The plan, unless it is one of Ficha's own. (The rules know those: a simulation opens accounts on them.)"""
+        """Returns the plan. Refuses Ficha's own plans, which the rules accept for the accounts of simulations."""
         policy = self.engine.policy
         if arg.name(plan, "a plan") in policy.plans and not policy.is_declared(plan):
             raise Refused.of(no_plan(plan, policy))
@@ -54,7 +54,7 @@ class AccountOperations(Operations):
         self, account: str, amount: int, *, reason: str | None = None, key: str | None = None, connection: Any = None
     ) -> Credited:
         """Adds credits; returns the new balance and the ledger line. With a `key` (a payment's id, say) a repeat adds
-        nothing, and says so.
+        nothing, and its answer says so.
 
         connection: as in `submit`.
         """

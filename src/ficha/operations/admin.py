@@ -1,4 +1,4 @@
-"""For whoever operates the system: recovery, dead letters, pools, figures, and the proof that all is well."""
+"""Operations for operators: recovery, dead letters, pools, figures, and the check of all invariants."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class AdminOperations(FileOperations):
         return replace(report, files=await self.sweep_files())
 
     async def recover(self, job_id: str) -> Recovered:
-        """Does whatever is due for one job by now; nothing, if nothing is."""
+        """Does what is due for one job by now, if anything is."""
         return await self._ask(c.Recover(arg.job_id(job_id)), Recovered)
 
     async def stuck(
@@ -92,8 +92,8 @@ class AdminOperations(FileOperations):
         return await self._ask(c.Discard(arg.job_id(job_id)), Discarded)
 
     async def refund(self, job_id: str, *, reason: str) -> FinishView:
-        """Gives back what a job that ended was charged, once. A job that was partly refunded when it ended is refused:
-        the rest is given back with `adjust`. A job of which nothing is left to give back stays as it is.
+        """Refunds, once, what an ended job was charged. Refuses a job that was partly refunded when it ended: give the
+        rest back with `adjust`. A job with nothing left to refund stays as it is.
 
         reason: why; the account's owner reads it in the ledger.
         """
@@ -110,11 +110,11 @@ class AdminOperations(FileOperations):
     async def queue_depth(
         self, pool: str, *, concurrency: int = CONCURRENCY, count_up_to: int = COUNTED_READY
     ) -> QueueDepthView:
-        """How much work a pool has, and how many workers have some now: what an autoscaler asks for. It is
-        cheap, however many jobs wait.
+        """How much work a pool has, and for how many workers: what an autoscaler asks for. The query is cheap,
+        however many jobs wait.
 
         concurrency: how many jobs a worker runs at a time. Defaults to 10, as for a worker.
-        count_up_to: at so many ready jobs the count ends. Defaults to 10,000; at most 100,000.
+        count_up_to: the count of ready jobs stops here. Defaults to 10,000; at most 100,000.
         """
         named = arg.name(pool, "a pool")
         found = await self.queries.queue_depth(
@@ -127,14 +127,14 @@ class AdminOperations(FileOperations):
         return found
 
     async def pause_pool(self, pool: str) -> Pool:
-        """Starts nothing new in the pool; what runs goes on."""
+        """Starts no new jobs of the pool; running jobs go on."""
         return await self._change_pool(c.PausePool(arg.name(pool, "a pool"), True))
 
     async def resume_pool(self, pool: str) -> Pool:
         return await self._change_pool(c.PausePool(arg.name(pool, "a pool"), False))
 
     async def resize_pool(self, pool: str, slots: int | None) -> Pool:
-        """Overrides the declared number of slots, on all machines; None returns to it."""
+        """Overrides the declared number of slots, on all machines; None restores it."""
         if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int)):
             raise arg.invalid(f"slots must be a whole number or None, not {slots!r}")
         return await self._change_pool(c.ResizePool(arg.name(pool, "a pool"), slots))
@@ -151,11 +151,11 @@ class AdminOperations(FileOperations):
         )
 
     async def recount(self, account: str) -> dict[str, int]:
-        """Puts an account's counters right where they disagree with its rows; what was added to each that was wrong.
-        Money is never changed. In a database that nobody changes by hand there is nothing to do."""
+        """Corrects an account's counters that disagree with its rows; returns what was added to each wrong counter.
+        It never changes credits. In a database that nobody changes by hand it finds nothing to do."""
         corrected: dict[str, int] = {}
         while (done := await self._ask(c.RecountAccount(arg.name(account, "an account")), Recounted)).changed:
-            # Again: how many parked jobs are loaded follows from the counters that were wrong.
+            # Repeated, because the counters that were wrong decided how many parked jobs were loaded.
             corrected |= done.corrected
         return corrected
 
@@ -164,8 +164,8 @@ class AdminOperations(FileOperations):
         return await self.queries.stats(self.engine.policy.stuck_ms)
 
     async def overview(self, range: str = "24h") -> Overview:
-        """What happened in a time up to now (`1h`, `6h`, `24h`, `7d` or `30d`), how things stand, and what to look at:
-        the figures behind the console's first page."""
+        """The figures of the console's first page: what happened in a range up to now (`1h`, `6h`, `24h`, `7d` or
+        `30d`), the present state, and what needs attention."""
         return await self.queries.overview(arg.overview_range(range), self.engine.policy.stuck_ms)
 
     async def reservations(
@@ -176,7 +176,7 @@ class AdminOperations(FileOperations):
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Hold]:
-        """A page of reservations, newest first; with a `state`, of those that are in it now."""
+        """A page of reservations, newest first; with a `state`, only those in that state now."""
         return await self.queries.reservations(
             arg.optional_name(account, "an account"),
             None if after is None else arg.job_id(after, "reservation"),
@@ -197,9 +197,9 @@ class AdminOperations(FileOperations):
         after: tuple[str, str, str] | None = None,
         limit: int = 50,
     ) -> list[KeyView]:
-        """Idempotency keys, by account, key and scope, after those three.
+        """Idempotency keys in the order of account, key and scope; `after` is those three of the last key before.
 
-        key: only this one of the account: that of a submit, and that of a grant.
+        key: only this key of the account: a submit and a grant may each have one of that name.
         """
         if key is not None and account is None:
             raise arg.invalid("an idempotency key is its account's own: name the account too")
@@ -218,9 +218,9 @@ class AdminOperations(FileOperations):
         after: int | str | None = None,
         limit: int = 50,
     ) -> Page[AuditView]:
-        """A page of what was done in somebody's name, newest first; `after` is the `next` of the page before.
+        """A page of the audit log, newest first; `after` is the `next` of the page before.
 
-        target, actor: only what was done to this, such as `account ana`, and only by this one, word for word.
+        target: only acts on this target, such as `account ana`. actor: only acts of this actor. Both match exactly.
         """
         asked = ListAudit(
             arg.cursor(after, "after"),
@@ -231,11 +231,11 @@ class AdminOperations(FileOperations):
         return await self.queries.audit(asked)
 
     async def verify(self) -> list[str]:
-        """Checks every invariant over the whole database; what is wrong, in sentences."""
+        """Checks every invariant over the whole database; returns each violation as a sentence."""
         return await self.queries.verify()
 
     async def note_verification(self, violations: int) -> None:
-        """Writes to the audit log how many things `verify` found wrong. Metrics show the last line."""
+        """Writes to the audit log how many violations `verify` found. Metrics show the last such line."""
         if type(violations) is not int or violations < 0:
             raise arg.invalid(f"violations must be a whole number from 0 up, not {violations!r}")
         command = c.ActingAs(self.actor or SYSTEM, c.NoteVerification(violations))

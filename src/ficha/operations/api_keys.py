@@ -1,4 +1,4 @@
-"""API keys: made, listed, looked up by their secret, revoked. The secret itself is shown once and kept nowhere."""
+"""API keys: made, listed, looked up by their secret, revoked. The secret itself is shown once and never stored."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ApiKeyOperations(Operations):
     async def create_api_key(
         self, name: str, *, scope: ApiKeyScope = "user", account: str | None = None, ttl_s: float | None = None
     ) -> NewApiKey:
-        """Makes a key. A user's key speaks for one account; those of the other scopes name none.
+        """Creates a key. A key of scope `user` belongs to one account; keys of the other scopes have none.
 
-        At most two keys of one name live at a time: make the second, give it to whoever used the first, revoke that.
+        At most two valid keys share a name, for rotation: create the second, switch its users to it, revoke the first.
         """
         if scope not in get_args(ApiKeyScope):
             raise arg.invalid(f"scope must be one of {', '.join(get_args(ApiKeyScope))}, not {scope!r}")
@@ -38,25 +38,25 @@ class ApiKeyOperations(Operations):
         return NewApiKey(secret=secret, key=await self._api_key(command.digest))
 
     async def api_keys(self, *, after: str | None = None, limit: int = 50) -> Page[ApiKeyView]:
-        """A page of all keys, newest first, also those that are expired or revoked."""
+        """A page of all keys, newest first, expired and revoked keys included."""
         return await self.queries.api_keys(
             None if after is None else arg.job_id(after, "API key"),
             arg.count(limit, "limit", self.limits.page_items),
         )
 
     async def revoke_api_key(self, key_id: str) -> ApiKeyView:
-        """From now on the key opens nothing. A second time changes nothing."""
+        """Revokes a key at once. A repeat changes nothing."""
         changed = await self._ask(RevokeApiKey(arg.job_id(key_id, "API key")), ApiKeyChanged)
         return await self._api_key(changed.key.digest)
 
     async def api_key(self, secret: str) -> ApiKeyView | None:
-        """The key with this secret, in whatever state; None if there is none. What is no key is not even looked for."""
+        """The key with this secret, in any state; None if there is none. A malformed secret costs no query."""
         return (
             await self.queries.api_key(api_key_text.digest_of(secret)) if api_key_text.is_well_formed(secret) else None
         )
 
     async def use_api_key(self, key_id: str) -> None:
-        """Notes that the key was used just now: a sign of life, which need not be given with every use."""
+        """Records that the key was used just now. Callers need not record every use."""
         await self._ask(UseApiKey(arg.job_id(key_id, "API key")), Used)
 
     async def _api_key(self, digest: str) -> ApiKeyView:

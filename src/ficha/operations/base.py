@@ -1,4 +1,4 @@
-"""What every group of operations stands on: the engine, the read side, the tools and the limits."""
+"""The base of every group of operations: the engine, the read side, the tools and the limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Operations:
-    """Asks the engine; a refusal becomes an exception."""
+    """Sends commands to the engine and raises a refusal as an exception."""
 
     tools: Mapping[str, Tool]
     limits: Limits
@@ -28,7 +28,7 @@ class Operations:
     cron_entries: Mapping[str, CronEntry] = {}
     """The recurring jobs that the application declares, by name."""
     actor: str | None = None
-    """In whose name changes are made; None for the application's own, which are not audited."""
+    """Whom the audit log names for each change; None for the application itself, whose changes are not audited."""
 
     @property
     def engine(self) -> Engine:
@@ -49,12 +49,13 @@ class Operations:
         return answer(await self.engine.call(self._said(command)), expected)
 
     async def _ask_within(self, connection: Any, command: Command, expected: type[T]) -> tuple[T, Changes]:
-        """The answer inside the caller's own transaction, and the changes, which nobody else sees before its commit."""
+        """The answer from within the caller's own transaction, and the changes, invisible to others before its
+        commit."""
         changes, outcome = await self.engine.call_within(connection, self._said(command))
         return answer(outcome, expected), changes
 
     async def _ask_many(self, commands: Sequence[Command], expected: type[T]) -> list[T | Refused]:
-        """The answer to each; a refusal stands in its place as an exception that was not raised."""
+        """The answer to each command; a refusal is returned as an exception, not raised."""
         return [
             outcome if isinstance(outcome, expected) else _refused(outcome)
             for outcome in await self.engine.call_many(self._all_said(commands))
@@ -64,7 +65,7 @@ class Operations:
         return commands if self.actor is None else [self._said(command) for command in commands]
 
     def _said(self, command: Command) -> Command:
-        """The command, in the name of whoever acts."""
+        """The command, in the name of the actor if there is one."""
         return command if self.actor is None else ActingAs(self.actor, command)  # type: ignore[arg-type]
 
 
@@ -75,6 +76,6 @@ def answer(outcome: Outcome, expected: type[T]) -> T:
 
 
 def _refused(outcome: Outcome) -> Refused:
-    """Whatever is not what was expected."""
+    """The exception for an outcome that is not the expected one: it can only be a refusal."""
     assert isinstance(outcome, Refusal)
     return Refused.of(outcome)

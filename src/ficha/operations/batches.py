@@ -22,10 +22,10 @@ from ..store.base import ListBatches
 from .submits import LARGE, SubmitOperations
 
 SLICE: Final = 100
-"""So many dead letters are resumed at a time. Where a limit refuses all of them, the rest is not tried: a resume that
-the plan refuses costs no more the larger its batch is."""
+"""Dead letters resumed at a time. If a limit refuses all of a slice, the rest is not tried, so that a refused resume
+does not cost more for a larger batch."""
 RESULTS_READ: Final = 10
-"""So many jobs are read at a time with all their texts, of a batch whose results are exported."""
+"""Jobs read at a time, with all their texts, when a batch's results are exported."""
 LIMIT_CODES: Final[frozenset[Code]] = frozenset(
     {"ACTIVE_JOB_EXISTS", "COST_LIMIT", "INSUFFICIENT_CREDITS", "PROVIDER_DOWN", "QUOTA_EXCEEDED", "RATE_LIMITED"}
 )
@@ -40,8 +40,8 @@ class BatchOperations(SubmitOperations):
         connection: Any = None,
         **options: Unpack[BatchOptions],
     ) -> Receipt:
-        """Creates and charges a job for each (tool, payload), all of them or none; or, with `as_far_as_credits`, the
-        first ones that the credits allow.
+        """Creates and charges a job for each (tool, payload): all or none, or with `as_far_as_credits` as many of the
+        first as the credits allow.
 
         The options are those of `BatchRequest`. connection: as in `submit`.
         """
@@ -49,7 +49,7 @@ class BatchOperations(SubmitOperations):
         return await self._in_span("batch", self._submit_whole(request, False, connection))
 
     async def submit_batch_request(self, request: BatchRequest, *, by_user: bool = False) -> Receipt:
-        """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
+        """The same, from a request. `by_user`: only tools that the account's user may call are allowed."""
         return await self._in_span("batch", self._submit_whole(request, by_user, None))
 
     async def _submit_whole(self, request: BatchRequest, by_user: bool, connection: Any) -> Receipt:
@@ -75,7 +75,7 @@ class BatchOperations(SubmitOperations):
     def _batch_kinds(
         self, request: BatchRequest, digest: hashlib._Hash, by_user: bool
     ) -> Iterator[tuple[c.NewJob, int]]:
-        """A job of each kind, with how many there are; the digest takes in every item."""
+        """Yields a job of each kind and how many there are of it; adds every item to the digest."""
         labels = labels_of(request)
         for item in request.items:
             tool = self._tool(item.tool, by_user)
@@ -84,7 +84,7 @@ class BatchOperations(SubmitOperations):
             yield from self._kinds(tool, request.account, item.payload, text, labels, by_user)[1]
 
     async def batch(self, batch_id: str, *, by_checkpoint: bool = False) -> BatchView:
-        """A batch with its jobs by status and how far it is; and, if asked for, the active ones by checkpoint."""
+        """A batch with its progress and its jobs by status; with `by_checkpoint`, also active jobs by checkpoint."""
         asked = arg.job_id(batch_id, "batch")
         view = await self.queries.batch(asked, by_checkpoint=by_checkpoint)
         if view is None:
@@ -96,7 +96,7 @@ class BatchOperations(SubmitOperations):
     ) -> Page[BatchView]:
         """A page of batches, newest first, of one account or of all; `after` is the `next` of the page before.
 
-        A page of large batches has fewer items: it ends when `Limits.jobs_searched` jobs are counted.
+        A page of large batches has fewer items: it ends once `Limits.jobs_searched` jobs are counted.
         """
         asked = ListBatches(
             arg.optional_name(account, "an account"),
@@ -107,8 +107,8 @@ class BatchOperations(SubmitOperations):
         return await self.queries.batches(asked)
 
     async def batch_results(self, batch_id: str) -> AsyncGenerator[JobView, None]:
-        """Every job of a batch with its payload and result, in the order in which they were submitted; those that have
-        not ended too. They are read a few at a time."""
+        """Every job of a batch with its payload and result, in the order of their submit, whether ended or not. The
+        jobs are read a few at a time."""
         view = await self.batch(batch_id)
         ids = sorted(await self.queries.job_ids(view.id, ()))
         for start in range(0, len(ids), RESULTS_READ):
@@ -124,12 +124,12 @@ class BatchOperations(SubmitOperations):
         return sum(isinstance(answer, Finished) and answer.changed for answer in answers)
 
     async def resume_batch(self, batch_id: str, *, account: str | None = None) -> BatchResumed:
-        """Takes up an interrupted batch: jobs whose worker was lost return to the queue, those in the dead-letter list
-        run again as new jobs of the batch.
+        """Resumes an interrupted batch: jobs whose worker was lost return to the queue, those in the dead-letter list
+        run again as new jobs of the batch. A job that is refused stays in the dead-letter list.
 
-        account: only if it is theirs, and as they may: each new job is bound as a submit of theirs, by the tools that
-            users may call, their plan and their balance. Without it, this is an operator's act, which only the balance
-            binds. What is refused stays in the dead-letter list.
+        account: only if the batch is theirs. Each new job must then pass as a submit of theirs: the tools that users
+            may call, their plan and their balance apply. Without it, this is an operator's act, and only the balance
+            applies.
         """
         view = await self.batch(batch_id)
         owner = arg.optional_name(account, "an account")
@@ -144,7 +144,7 @@ class BatchOperations(SubmitOperations):
         for start in range(0, len(dead), SLICE):
             answers = await self._ask_many(self._requeues(dead[start : start + SLICE], owner), Submitted)
             left -= len(answers)
-            # What somebody else has requeued or discarded meanwhile is not refused: there is nothing to resume.
+            # A job that somebody else requeued or discarded meanwhile is not refused: nothing is left to resume.
             refusals = [one.refusal for one in answers if isinstance(one, Refused) and one.code != "INVALID_STATE"]
             refused += refusals
             went_on += sum(isinstance(answer, Submitted) for answer in answers)

@@ -1,4 +1,4 @@
-"""All operations together, and those that stand beside an application's own: on another engine, or in another name."""
+"""All operations in one class, and the same bound to another engine or another actor than the application's."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ MACHINERY: Final = frozenset(
         *("bulk_acts_heard", "wait_for_bulk_acts", "prune_step"),
     )
 )
-"""What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
-leaves it out."""
+"""Operations for the worker, the server and the command line, of no use to most applications: `dir` omits them."""
 
 
 class AllOperations(
@@ -82,7 +81,7 @@ class AllOperations(
         return sorted(set(super().__dir__()) - MACHINERY)
 
     def acting(self, actor: str) -> BoundOperations:
-        """The same operations on the same engine, in somebody's name: every change leaves a line in the audit log."""
+        """The same operations on the same engine, in an actor's name: every change writes a line of the audit log."""
         return BoundOperations(
             self.engine,
             tools=self.tools,
@@ -97,7 +96,7 @@ class AllOperations(
 
 
 class BoundOperations(AllOperations):
-    """What a thread or a command uses that must not share the application's engine, or its name."""
+    """Operations for a thread or a command that needs an engine or an actor of its own."""
 
     def __init__(
         self,

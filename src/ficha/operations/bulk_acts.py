@@ -1,4 +1,4 @@
-"""Bulk acts: what an operator does to all jobs that a search finds, begun here and worked on by servers and workers."""
+"""Bulk acts: an operator's act on all jobs that a search finds. They begin here; servers and workers carry them out."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ..store.base import CLOCKS_APART, CountJobs, ListBulkActs, ListDueBulkActs,
 from .base import Operations
 
 LOOKED_PER_JOB: Final = 10
-"""For each job that an act may change, how many jobs are looked at to find them."""
+"""How many jobs are scanned, at most, per job that an act may change."""
 COUNTED_AT_ONCE: Final = 10_000
-"""Jobs that one query looks at while the jobs of an act are counted."""
+"""Jobs that one query scans while the jobs of an act are counted."""
 APPLICATION: Final = "application"
-"""The actor of an act that the application itself began."""
+"""The actor of an act begun by the application itself."""
 
 
 class BulkOperations(Operations):
     async def begin_bulk_act(self, act: BulkVerb, search: str, *, reason: str) -> BulkActView:
-        """Does an act to all jobs that match a search and exist by now, in the background: a server or a worker works
-        on it, a few jobs at a time, newest first.
+        """Begins an act on all existing jobs that match a search. A server or a worker carries it out in the
+        background, a few jobs at a time, newest first.
 
         act: "requeue", "discard", "cancel" or "refund".
         search: as in `search_jobs`; ages such as `since:1h` count back from now.
-        reason: why; the audit log has it for each job.
+        reason: why; the audit log shows it for each job.
         """
         if act not in get_args(BulkVerb):
             raise arg.invalid(f"act must be one of {', '.join(get_args(BulkVerb))}, not {act!r}")
@@ -51,7 +51,7 @@ class BulkOperations(Operations):
         return Page([*map(bulk_act_view, found)], found[-1].id if len(found) == most else None)
 
     async def bulk_act(self, bulk_id: str) -> BulkActView:
-        """How far a bulk act came."""
+        """A bulk act and its progress."""
         named = arg.job_id(bulk_id, "bulk act")
         found = await self.engine.read(ListBulkActs(named))
         if not found:
@@ -59,12 +59,13 @@ class BulkOperations(Operations):
         return bulk_act_view(found[0])
 
     async def stop_bulk_act(self, bulk_id: str) -> BulkActView:
-        """Does nothing more. What was done stays; an act that has ended stays as it is."""
+        """Stops a bulk act. What it has done stays; an act that has ended stays as it is."""
         command = StopBulkAct(arg.job_id(bulk_id, "bulk act"))
         return bulk_act_view((await self._ask(command, BulkActChanged)).act)
 
     async def _count_bulk(self, search: str, now: int) -> tuple[int, int, str | None]:
-        """How many jobs match, what they cost together, and the id where looking for them ends, if it does."""
+        """How many jobs match, what they cost together, and the id at which the scan stopped; None if it reached the
+        end."""
         most = self.engine.policy.bulk_jobs
         count = credits = looked_at = 0
         before: str | None = _top(now)
@@ -82,22 +83,22 @@ class BulkOperations(Operations):
     # What servers and workers call
 
     async def due_bulk_acts(self, limit: int) -> list[BulkAct]:
-        """Those that may be worked on by now."""
+        """The acts that may be worked on now."""
         return await self.engine.store.read(ListDueBulkActs(limit))
 
     async def hold_bulk_act(self, act_id: str, hold_s: float) -> BulkAct | None:
-        """Takes an act, to work on it; None if it has ended, or somebody else works on it."""
+        """Holds an act, to work on it; None if it has ended or somebody else holds it."""
         command = HoldBulkAct(act_id, arg.milliseconds(hold_s, "hold_s"))
         return (await self._ask(command, BulkActHeld)).act
 
     async def next_bulk_jobs(self, act: BulkAct, limit: int, searched: int) -> SearchPart:
-        """The next jobs of an act, and where the step after them begins."""
+        """The next jobs of an act, and where the following step begins."""
         part = await self.engine.store.read(
             self._bulk_search(act.search, act.started_at, act.before_id, limit, searched)
         )
         if act.floor_id is None or (part.stopped is not None and part.stopped > act.floor_id):
             return part
-        # Whatever lies before the floor was not counted.
+        # Jobs below the floor were not counted when the act began.
         return SearchPart([job for job in part.jobs if job.id >= act.floor_id], part.looked_at)
 
     async def advance_bulk_act(
@@ -109,7 +110,8 @@ class BulkOperations(Operations):
         *,
         broken: tuple[str, str] | None = None,
     ) -> BulkAct | None:
-        """Does the act to these jobs and goes on before an id, or ends; None if it is not held any more."""
+        """Does the act to these jobs, and records before which id the next step goes on (None: the act ends). Returns
+        None if the act is no longer held."""
         named = tuple((job_id, new_id() if act.act == "requeue" else None) for job_id in jobs)
         hold_ms = arg.milliseconds(hold_s, "hold_s")
         command = AdvanceBulkAct(act.id, act.holds, hold_ms, act.before_id, named, before_id, broken)
@@ -120,11 +122,11 @@ class BulkOperations(Operations):
         return self.engine.wakeups.heard((BULK_ACTS,))
 
     async def wait_for_bulk_acts(self, timeout_s: float, *, since: int) -> bool:
-        """Returns when a bulk act was begun (True), or the time is up."""
+        """Returns True when a bulk act was begun, or False when the time is up."""
         return await self.engine.wakeups.wait((BULK_ACTS,), timeout_s, since)
 
 
 def _top(now: int) -> str:
-    """An id greater than that of any job by then: ids are made by clocks that may go ahead of the database's. The rule
-    leaves out jobs that were submitted later."""
+    """An id greater than that of any job submitted by then: the clocks that make ids may run ahead of the database's.
+    The rule excludes jobs that were submitted later."""
     return first_id_at(now + CLOCKS_APART)

@@ -1,4 +1,4 @@
-"""The file storage of an application, and the links to its files: both made when they are first used."""
+"""The file storage of an application and the links to its files, both created when they are first used."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class FileAccess:
-    """An application that has no files opens no storage, and one that gives no links needs no secret.
+    """Opens the storage, the inspector and the links when they are needed: an application without files opens no
+    storage, and one without links needs no secret.
 
-    url: where the bytes lie. signer, public_url: what links are made with, if there are any. limits: of what is looked
-    into.
+    url: the file storage. signer, public_url: needed for links only. limits: of the inspection of files.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class FileAccess:
         return self._storage
 
     async def inspected(self, key: str, stored: StoredBytes) -> tuple[str, str | None]:
-        """What the bytes under a key are, such as `image/png`; and why they are not safe to keep, if so."""
-        # Only here: it needs the extra `files`.
+        """The media type of the bytes under a key, such as `image/png`; and why they are unsafe, if they are."""
+        # Imported here because it needs the extra `files`.
         from ..files.inspection import Inspector, UnsafeFile
 
         if self._inspector is None:

@@ -1,7 +1,7 @@
-"""Files: uploads, results of jobs, links, and the removal of what nobody wants. Bytes go to the file storage.
+"""Files: uploads, results of jobs, links, and removal. Rows are in the database, bytes in the file storage.
 
-Whatever goes wrong between the two, nothing is left: room that was taken for bytes is given back, and bytes that no row
-tells of are deleted; where this process dies meanwhile, the sweeper does it later.
+A failure between the two leaves nothing behind: the space reserved for the bytes is released, and bytes without a row
+are deleted. If this process dies before that, the sweeper does it later.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ log = logging.getLogger("ficha.files")
 RESULTS: Final = uuid.UUID("5f0e4c1e-3a57-5d0b-9a55-2f4c35f6f7a1")
 """The namespace of the ids of results that are copied from a provider."""
 REDIRECTS: Final = 3
-"""How many are followed from the address of a provider's result to the file."""
+"""How many redirects are followed from the address of a provider's result."""
 IDS_SEARCHED: Final = 1_000
-"""How many texts of a payload are tried as ids of files."""
+"""How many strings of a payload are tried as ids of files, at most."""
 ROUNDS: Final = 20
-"""After so many rounds that found work, a sweep leaves the rest to the next one."""
+"""The most rounds of one sweep; the rest is left to the next sweep."""
 DUE: Final = 500
 
 
 def storage_key(file: File) -> str:
-    """Where a file's bytes lie. The time belongs to it: bytes of an earlier file of the same id, which are still being
-    deleted, are not the same."""
+    """The key of a file's bytes in the storage. It contains the time of creation, so that deleting an earlier file with
+    the same id never deletes the bytes of this one."""
     owner = hashlib.sha256(file.account_id.encode()).hexdigest()[:32]
     return f"{owner}/{file.id}_{file.created_at:x}"
 
@@ -71,9 +71,9 @@ class FileOperations(SubmitOperations):
     ) -> FileView:
         """Stores a file of the account, to be named in a payload.
 
-        data: bytes, a path, a file that is open in binary mode, or chunks of bytes. name: what it is called.
-        reservation: the quota slot that its job stands on. size: how many bytes come, where that is not to be seen.
-        A file that no job has taken is removed after `unused_file_s`, a day.
+        data: bytes, a path, a file that is open in binary mode, or chunks of bytes. name: the file's name.
+        reservation: the quota slot held for its job. size: the number of bytes, if `data` does not tell it.
+        A file that no job has taken is removed after `unused_file_s`, a day by default.
         """
         known = size_of(data) if size is None else _size(size)
         return await self.receive(account, name, chunks_of(data), known or 0, known, reservation=reservation)
@@ -88,7 +88,7 @@ class FileOperations(SubmitOperations):
         *,
         reservation: str | None = None,
     ) -> FileView:
-        """The same, as the bytes come: at least and at most so many."""
+        """The same, from a stream of at least `least` and at most `most` bytes."""
         command = c.BeginFile(
             new_id(),
             arg.name(account, "an account"),
@@ -102,10 +102,10 @@ class FileOperations(SubmitOperations):
     async def begin_upload(
         self, account: str, name: str, size: int, *, media_type: str = "", reservation: str | None = None
     ) -> UploadView:
-        """Begins an upload that goes straight to the storage, by a URL that is signed for it; `complete_upload` makes a
-        file of it. Only where the files are in an S3-compatible store.
+        """Begins an upload that the client sends straight to the storage, to a presigned URL; `complete_upload` makes a
+        file of it. Needs an S3-compatible store.
 
-        size: how many bytes will come, exactly. media_type: the Content-Type that they will be sent with.
+        size: the exact number of bytes. media_type: the Content-Type that the client will send.
         """
         known = _size(size)
         reserved = None if reservation is None else arg.job_id(reservation, "reservation")
@@ -129,7 +129,7 @@ class FileOperations(SubmitOperations):
         return UploadView(file=file_view(file), url=url, headers=headers, expires_at=moment(file.expires_at))
 
     async def complete_upload(self, file_id: str, *, account: str | None = None) -> FileView:
-        """Makes a file of what was sent straight to the storage. Repeating it changes nothing."""
+        """Makes a file of the bytes sent straight to the storage. A repeat changes nothing."""
         file = await self._file(file_id, account)
         if file.state == "stored":
             return file_view(file)
@@ -149,7 +149,7 @@ class FileOperations(SubmitOperations):
         return file_view(await self._kept(file, stored))
 
     async def file(self, file_id: str, *, account: str | None = None) -> FileView:
-        """A file; with `account`, only if it is theirs."""
+        """A file; with `account`, only if it belongs to that account."""
         return file_view(await self._file(file_id, account))
 
     async def files(
@@ -173,7 +173,7 @@ class FileOperations(SubmitOperations):
         )
 
     async def job_files(self, job_id: str) -> list[FileView]:
-        """The files of a job: those that its payload names, and those that it made."""
+        """The files that a job's payload names, and those that the job made."""
         job = await self.job(job_id)
         named = await self.queries.files_by_id(list(ids_in(job.payload))[:IDS_SEARCHED])
         inputs = [
@@ -184,21 +184,22 @@ class FileOperations(SubmitOperations):
         return [*inputs, *(file for file in made if file.id not in known)]
 
     async def remove_file(self, file_id: str, *, account: str | None = None) -> FileView:
-        """Removes a file; with `account`, only if it is theirs. A job that takes it and has not read it will fail."""
+        """Removes a file; with `account`, only if it belongs to that account. A job that takes the file and has not
+        read it yet will fail."""
         file = await self._file(file_id, account, is_any=True)
         removed = (await self._ask(c.RemoveFile(file.id, file.account_id), FileChanged)).file
         await self._delete_bytes(removed)
         return file_view(removed)
 
     async def file_link(self, file_id: str, *, ttl_s: float = LINK_S, account: str | None = None) -> FileLink:
-        """A link from which anyone who has it can read the file, for up to a week. It needs `secret` and `public_url`.
+        """A link with which anyone can read the file, for up to a week. Needs `secret` and `public_url`.
 
-        ttl_s: for how many seconds. Defaults to an hour.
+        ttl_s: how many seconds the link is valid. Defaults to an hour.
         """
         return await self.link_with(None, file_id, ttl_s, account)
 
     async def link_with(self, links: FileLinks | None, file_id: str, ttl_s: float, account: str | None) -> FileLink:
-        """The same, made by something other than the application's own links."""
+        """The same, made by the given links instead of the application's own."""
         file = await self._stored_file(file_id, account)
         valid_s, now_s = _valid_s(ttl_s), int(time.time())
         url = (links or self.file_access.links).url(file.id, now_s, valid_s)
@@ -211,14 +212,14 @@ class FileOperations(SubmitOperations):
             yield chunk
 
     async def stored_file(self, file_id: str, account: str | None = None) -> tuple[File, str]:
-        """A file that can be read, and where its bytes lie."""
+        """A file that can be read, and the storage key of its bytes."""
         file = await self._stored_file(file_id, account)
         return file, storage_key(file)
 
     # What a run does
 
     async def files_of(self, lease: Lease, ids: Collection[str]) -> list[dict[str, Any]]:
-        """What is known of these files of the job's account, as plain JSON; those that are gone are left out."""
+        """The facts of these files of the job's account, as plain JSON; files that are gone are omitted."""
         found = await self.queries.files_by_id(ids)
         files = [file for file in found.values() if file.account_id == lease.account and file.state == "stored"]
         return [{"id": f.id, "name": f.name, "media_type": f.media_type, "size": f.size} for f in files]
@@ -239,11 +240,11 @@ class FileOperations(SubmitOperations):
         return {"id": file.id, "name": file.name, "media_type": file.media_type, "size": file.size}
 
     async def save_result(self, job_id: str, attempt: int, number: int, remote: RemoteFile) -> JobFile:
-        """Copies a file that a provider made, which it will delete soon, into the storage.
+        """Copies a file that a provider made into the storage, because the provider soon deletes it.
 
-        attempt: the run, by how many failed before it. number: which of the run's files it is. The same file is stored
-        once, however often this is called. A result that holds what is returned shows where it is. Raises OutboundError
-        if it cannot be fetched.
+        attempt: the run, by how many failed before it. number: the file's number within the run. The same file is
+        stored once, however often this is called. Put the returned file into the job's result, which then shows where
+        to find it. Raises OutboundError if the file cannot be fetched.
         """
         name = remote.name or unquote(urlsplit(remote.url).path).rpartition("/")[2] or f"result-{number}"
         return await self.keep_result(job_id, attempt, number, name, self._fetched(remote.url))
@@ -251,7 +252,7 @@ class FileOperations(SubmitOperations):
     async def keep_result(
         self, job_id: str, attempt: int, number: int, name: str, chunks: AsyncIterator[bytes]
     ) -> JobFile:
-        """The same from its bytes. Those of a file that is stored already are not asked for."""
+        """The same from the file's bytes, which are not read if the file is stored already."""
         run = c.FileRun(arg.job_id(job_id), attempts=attempt)
         account = (await self.job(run.job_id)).account
         command = c.BeginFile(result_id(run.job_id, attempt, number), account, clean_name(name), run=run)
@@ -272,8 +273,7 @@ class FileOperations(SubmitOperations):
     # Sweeping
 
     async def sweep_files(self) -> int:
-        """Removes files whose time is over, and deletes the bytes of those that were removed; how many it dealt
-        with."""
+        """Removes expired files and deletes the bytes of removed ones; returns how many files it changed."""
         swept = 0
         for _ in range(ROUNDS):
             due = await self.engine.store.read(ListDueFiles(DUE))
@@ -299,19 +299,19 @@ class FileOperations(SubmitOperations):
             return False
         return isinstance(outcome, Forgotten) and outcome.changed
 
-    # The way of a file's bytes
+    # Storing and reading bytes
 
     async def _stored(self, command: c.BeginFile, chunks: AsyncIterator[bytes]) -> File:
-        """Begins a file, stores its bytes and makes it usable; or leaves nothing of it. A copy that is stored already
-        stays as it is."""
+        """Begins a file, stores its bytes and makes it usable; on failure leaves nothing behind. A file that is stored
+        already stays as it is."""
         loop, longest_s = asyncio.get_running_loop(), self.engine.policy.upload_ms / 1_000
         ends_at = loop.time() + longest_s
         file = (await self._ask(command, FileChanged)).file
         if file.state == "stored":
             return file
         try:
-            # The time counts from before the file was begun. A process that stood still meanwhile sends nothing: the
-            # sweeper may have removed the file, and would never hear of bytes that come later.
+            # The time limit counts from before the file was begun. A process that was suspended past it must send
+            # nothing: the sweeper may have removed the file already, and would never delete bytes that arrive later.
             if loop.time() >= ends_at:
                 raise TimeoutError
             async with asyncio.timeout_at(ends_at):
@@ -326,7 +326,7 @@ class FileOperations(SubmitOperations):
         return await self._kept(file, stored, command.run)
 
     async def _kept(self, file: File, stored: StoredBytes, run: c.FileRun | None = None) -> File:
-        """Looks at what was stored, and makes the file usable; or leaves nothing of it."""
+        """Inspects the stored bytes and makes the file usable; on failure leaves nothing behind."""
         try:
             with _storage_errors(file):
                 media_type, problem = await self.file_access.inspected(storage_key(file), stored)
@@ -339,7 +339,7 @@ class FileOperations(SubmitOperations):
             raise
 
     async def _abandon(self, file: File) -> None:
-        """Leaves nothing of a file, also where the caller is being cancelled."""
+        """Removes all of a file, even while the caller is being cancelled."""
         await asyncio.shield(asyncio.ensure_future(self._remove_all(file)))
 
     async def _remove_all(self, file: File) -> None:
@@ -348,7 +348,7 @@ class FileOperations(SubmitOperations):
             if isinstance(outcome, FileChanged) and outcome.file.state == "removed":
                 await self._delete_bytes(outcome.file)
             elif isinstance(outcome, Refusal) and outcome.code == "NOT_FOUND":
-                # The sweeper was faster, and may have deleted the bytes before the last of them came.
+                # The sweeper was faster, and may have deleted the bytes before the last of them arrived.
                 with suppress(StorageError):
                     await self.file_access.storage.delete(storage_key(file))
 
@@ -366,7 +366,7 @@ class FileOperations(SubmitOperations):
         return file
 
     async def _file(self, file_id: str, account: str | None, *, is_any: bool = False) -> File:
-        """The file; one that is removed is found only with `is_any`."""
+        """The file; a removed file is found only with `is_any`."""
         asked = arg.job_id(file_id, "file")
         file = (await self.queries.files_by_id([asked])).get(asked)
         owner = arg.optional_name(account, "an account")
@@ -377,7 +377,7 @@ class FileOperations(SubmitOperations):
 
 @contextmanager
 def _storage_errors(file: File) -> Iterator[None]:
-    """Errors of the storage as refusals. What `FileMissing` means depends on who asks, so it passes."""
+    """Raises errors of the storage as refusals, except `FileMissing`, whose meaning depends on the caller."""
     try:
         yield
     except FileTooLarge as error:
@@ -404,7 +404,7 @@ def _valid_s(value: Any) -> int:
 
 
 def ids_in(value: Any) -> Iterator[str]:
-    """The texts of a payload that could be ids of files."""
+    """The strings of a payload that could be ids of files."""
     ahead = [value]
     while ahead:
         part = ahead.pop()

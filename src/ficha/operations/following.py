@@ -1,6 +1,6 @@
-"""Following a job inside this process: all that happens to it, and its end.
+"""Following a job inside this process: all that happens to it, until it ends.
 
-The server's streams are made of the same generator.
+The server's streams use the same generator.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ..store.base import Transient, Unavailable
 from .submits import SubmitOperations
 
 BACK_IN_QUEUE: Final = frozenset({"retried", "recovered", "returned"})
-"""Events after which a job waits again. An event that ends a job has the name of the status that the job then has."""
+"""Events after which a job waits again. An event that ends a job is named like the job's final status."""
 LONGEST_S: Final = 3_600.0
-"""How long a follower waits at once; whoever waits without a limit waits again."""
+"""The longest single wait of a follower; one with more time waits again."""
 
 Told = list[EventView] | Wait | JobView | None
-"""Some events in order, how the job waits, the job itself, or nothing for a while."""
+"""Events in order, the job's place in the queue, the job itself, or None after a silence."""
 
 
 class FollowOperations(SubmitOperations):
     async def wait(self, job_id: str, timeout_s: float | None = None) -> JobView:
-        """Waits for a job's end and returns it; `TimeoutError` if it has not ended in time. The job goes on then."""
+        """Waits for a job's end and returns the job. Raises `TimeoutError` if it took longer; the job goes on."""
         left_s = float("inf") if timeout_s is None else arg.milliseconds(timeout_s, "timeout_s") / 1_000
         ends_at = time.monotonic() + left_s
         job = await self.job(job_id)
@@ -55,9 +55,9 @@ class FollowOperations(SubmitOperations):
 
     async def watch(self, job_id: str, *, after: int = 0) -> AsyncGenerator[Happening, None]:
         """All that happens to a job until it has ended: its events after the number `after`, each once and in order;
-        how it waits whenever that changes; and the job itself, first as it stands and at last as it ended.
+        its place in the queue whenever that changes; and the job itself, first as it is now and last as it ended.
 
-        While the database is away it waits, and then goes on after the last event that it gave.
+        While the database is unreachable the generator waits, and then goes on after the last event that it yielded.
         """
         job = await self.job(job_id)
         cursor = arg.cursor(after, "after") or 0
@@ -80,7 +80,7 @@ class FollowOperations(SubmitOperations):
                                     waits = told
                                     yield told
                             case JobView():
-                                # One that has ended comes once more, after all of its events.
+                                # A job that has ended is yielded below, after all of its events.
                                 if shown is None and told.status not in FINAL:
                                     shown, waits = told, Wait(told.position, told.estimated_wait_s, told.waiting_for)
                                     yield told
@@ -98,8 +98,8 @@ class FollowOperations(SubmitOperations):
 
 
 async def happenings(app: SubmitOperations, job_id: str, after: int, silence_s: float) -> AsyncGenerator[Told, None]:
-    """The job's events after a number, the job as it is then, all that happens to it until it has ended, and the job as
-    it ended. None after `silence_s` in which nothing happened.
+    """Yields the job's events after a number, the job as it is then, all that happens until it has ended, and the job
+    as it ended. Yields None after each `silence_s` in which nothing happened.
 
     Raises Closed when the process shuts down, and StoreError while the database cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Hooks: what is still to be run for jobs that ended, and what whoever runs it says."""
+"""Hooks: which are still to be run for ended jobs, and how their runs ended."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ class HookOperations(SubmitOperations):
         return await self.queries.hooks(arg.count(limit, "limit", self.limits.page_items))
 
     async def due_hooks(self, names: Iterable[str], limit: int) -> list[PendingHook]:
-        """Those of these names that may be run by now."""
+        """The hooks of these names that may be run now."""
         return await self.engine.store.read(ListHooks(tuple(names), is_due=True, limit=limit))
 
     async def hold_hook(self, hook: PendingHook, hold_s: float) -> PendingHook | None:
-        """Takes a hook, to run it; None if somebody else was faster. After `hold_s` this run is taken for dead."""
+        """Holds a hook, to run it; None if somebody else was faster. After `hold_s` this run is treated as dead."""
         command = HoldHook(hook.name, hook.job_id, arg.milliseconds(hold_s, "hold_s"))
         return (await self._ask(command, HookHeld)).hook
 
     async def end_hook(self, held: PendingHook, error: str | None = None) -> bool:
-        """Says that the hook has been run, or failed and is to be run again; False if this run was taken for dead."""
+        """Records that the hook has run, or with an `error` that it failed and must run again. False if this run was
+        treated as dead."""
         words = None if error is None else arg.text(error)
         return (await self._ask(EndHook(held.name, held.job_id, held.attempts, words), HookEnded)).changed
 
@@ -38,5 +39,5 @@ class HookOperations(SubmitOperations):
         return self.engine.wakeups.heard((HOOKS,))
 
     async def wait_for_hooks(self, timeout_s: float, *, since: int) -> bool:
-        """Returns when a job has ended that owes a hook (True), or the time is up."""
+        """Returns True when a job that owes a hook has ended, or False when the time is up."""
         return await self.engine.wakeups.wait((HOOKS,), timeout_s, since)

@@ -1,4 +1,4 @@
-"""Leases: what a worker does. Every word about a job carries the lease's epoch; a lost lease is refused."""
+"""Leases: what a worker does with jobs. Every write about a job carries its lease's epoch; a lost lease is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REQUEUED: Final = frozenset({"recovered", "retried", "returned"})
 
 
 class LeaseName:
-    """A lease by name, for a worker elsewhere that holds only the job's id and the epoch of its claim."""
+    """A lease named by its job's id and epoch, for a remote worker that has nothing else of its claim."""
 
     __slots__ = ("epoch", "job_id")
     account = None
@@ -47,9 +47,9 @@ class LeaseOperations(Operations):
     async def claim(
         self, pools: str | Sequence[str], *, limit: int = 1, worker: str, starts: bool = False
     ) -> list[Lease]:
-        """Takes up to `limit` ready jobs, best rank first. An empty list means that there is nothing to do now.
+        """Claims up to `limit` ready jobs, best rank first. An empty list means that there is nothing to do now.
 
-        With `starts` their handlers begin at once, and nobody need say so for each.
+        With `starts` the claim also marks the jobs as started: no `start` has to follow for each.
         """
         names, most = arg.names(pools, "pool"), arg.count(limit, "limit", self.limits.claim_jobs)
         leases: list[Lease] = []
@@ -61,7 +61,7 @@ class LeaseOperations(Operations):
                 return leases
             if claimed.answered:
                 await self.engine.call_many([c.Recover(job_id) for job_id in claimed.answered])
-            # What is ready behind those that now wait for an equal job has not been looked at yet.
+            # The claim parked some jobs behind equal ones and has not reached the ready jobs after them: claim again.
             if len(leases) == most:
                 return leases
 
@@ -76,20 +76,21 @@ class LeaseOperations(Operations):
         return StandingClaim(self.engine.stand(command))
 
     async def claim_job(self, job_id: str, *, worker: str) -> Lease:
-        """Takes one job by its id and starts it, for whoever was told to do this very job (a Celery task, say)."""
+        """Claims one job by its id and starts it, for a caller that must run this very job, such as a Celery task."""
         view = await self.queries.job(arg.job_id(job_id))
         if view is not None and view.finished_at is None:
-            # Its worker may have died, or its time have come: nobody need wait for a sweep then.
+            # Its worker may have died, or its time may have come: recover it now instead of waiting for a sweep.
             await self._ask(c.Recover(view.id), Recovered)
         command = c.ClaimJob(arg.name(worker, "a worker"), "" if view is None else view.pool, job_id, starts=True)
         return Lease.of((await self._ask(command, Claimed)).leases[0])
 
     async def clear_up(self) -> None:
-        """Sweeps, as `sweep` does, for a worker that may be the only process there is. An error is logged."""
+        """Sweeps, as `sweep` does, for a worker that may be the only process. An error is logged, not raised."""
         await self.engine.sweeper.try_sweep()
 
     def next_due_s(self, pools: str | Sequence[str]) -> float | None:
-        """In how many seconds a retry or schedule of these pools falls due, by the last sweep; None if it saw none."""
+        """How many seconds until a retry or scheduled job of these pools falls due, as the last sweep saw it; None if
+        it saw none."""
         return self.engine.sweeper.next_due_s(arg.names(pools, "pool"))
 
     def work_heard(self, pools: str | Sequence[str]) -> int:
@@ -97,11 +98,11 @@ class LeaseOperations(Operations):
         return self.engine.wakeups.heard(arg.names(pools, "pool"))
 
     async def wait_for_work(self, pools: str | Sequence[str], timeout_s: float, *, since: int | None = None) -> bool:
-        """Returns when one of the pools may have work (True), or the time is up: then look anyway."""
+        """Returns True when one of the pools may have work, or False when the time is up; then claim anyway."""
         return await self.engine.wakeups.wait(arg.names(pools, "pool"), timeout_s, since)
 
     def telling_of_work(self, pools: str | Sequence[str], future: asyncio.Future[None]) -> AbstractContextManager[None]:
-        """The same for whoever waits for more than that: the future is set when one of the pools may have work."""
+        """The same for a caller that waits for more: sets the future when one of the pools may have work."""
         return self.engine.wakeups.telling(arg.names(pools, "pool"), future)
 
     def cancels_heard(self, worker: str) -> int:
@@ -109,42 +110,42 @@ class LeaseOperations(Operations):
         return self.engine.wakeups.heard((cancellations(worker),))
 
     async def wait_for_cancels(self, worker: str, timeout_s: float, *, since: int) -> bool:
-        """Returns when a job that this worker holds may have been cancelled (True), or the time is up."""
+        """Returns True when a job that this worker holds may have been cancelled, or False when the time is up."""
         return await self.engine.wakeups.wait((cancellations(worker),), timeout_s, since)
 
     async def lost(self, leases: Iterable[Lease]) -> list[tuple[Lease, Refused]]:
-        """Those of the leases that no longer stand, with the reason. Looks only, and changes nothing."""
+        """Those of the leases that are lost, with the reason. Only reads."""
         held = {lease.job_id: lease for lease in leases}
         found = await self.engine.store.read(GetJobs(tuple(held)))
         refusals = ((held[row.job.id], lost(row.job, held[row.job.id].epoch)) for row in found)
         return [(lease, Refused.of(refusal)) for lease, refusal in refusals if refusal is not None]
 
     async def queued_again_at(self, job_id: str) -> int | None:
-        """Since when a job waited that has run before: the end of its last run, or when its next try fell due; None if
-        its history does not say."""
+        """When a job that has run before was queued again: when its last run ended, or when its next try fell due. None
+        if its history does not tell."""
         events = await self.engine.store.read(ListRunEvents(job_id))
         last = next((event for event in reversed(events) if event.kind in REQUEUED), None)
         return None if last is None else (last.data or {}).get("due_at", last.at)
 
     async def register_worker(self, word: c.RegisterWorker) -> Worker:
-        """Keeps a worker's word about itself, for those who list workers."""
+        """Stores what a worker reports about itself, for lists of workers."""
         return (await self._ask(word, Seen)).worker
 
     async def start(self, lease: AnyLease) -> datetime:
-        """Says that the handler begins; returns when the lease ends."""
+        """Records that the handler begins; returns when the lease ends."""
         return moment((await self._ask(c.Heartbeat(lease.job_id, lease.epoch, starts=True), Held)).expires_at)
 
     async def heartbeat(self, leases: AnyLease | Iterable[AnyLease]) -> list[datetime | Refused]:
-        """Extends leases. In the place of one that was lost stands the exception that says so."""
+        """Extends leases; returns when each ends, or for a lost lease the exception that says so."""
         held = [leases] if isinstance(leases, AnyLease) else list(leases)
         answers = await self._ask_many([c.Heartbeat(lease.job_id, lease.epoch) for lease in held], Held)
         return [answer if isinstance(answer, Refused) else moment(answer.expires_at) for answer in answers]
 
     async def checkpoint(self, lease: AnyLease, name: str, *, progress: int = 0, data: Any = None) -> datetime:
-        """Stores where the job can go on from, with its data, in one act; returns when the lease ends.
+        """Stores where the job can go on from, and its data, in one write; returns when the lease ends.
 
-        Where the tool declares its checkpoints, only one that may follow the job's last is taken; one that lies behind
-        it changes nothing.
+        If the tool declares its checkpoints, only one that may follow the job's last is accepted; one that the job has
+        already passed changes nothing.
         """
         text = arg.stored({} if data is None else data, "the checkpoint's data", self.limits)
         tool = self.tools.get(lease.tool if isinstance(lease, Lease) else await self._tool_of(lease))
@@ -159,12 +160,12 @@ class LeaseOperations(Operations):
         return moment((await self._ask(command, Held)).expires_at)
 
     async def _tool_of(self, lease: LeaseName) -> str:
-        """The name of the job's tool; of a job that is not there, none."""
+        """The name of the job's tool; empty if there is no such job."""
         found = await self.engine.store.read(GetJobs((lease.job_id,)))
         return found[0].job.spec.tool if found else ""
 
     async def save_step(self, lease: AnyLease, name: str, result: Any) -> Any:
-        """Stores a step's result and returns it, or the one stored before under that name."""
+        """Stores a step's result and returns it, or the result already stored under that name."""
         return read_json(await self.save_step_json(lease, name, result))
 
     async def save_step_json(self, lease: AnyLease, name: str, result: Any) -> str:
@@ -174,7 +175,7 @@ class LeaseOperations(Operations):
         return (await self._ask(command, StepSaved)).result_json
 
     async def report(self, lease: AnyLease, *, progress: int | None = None, partial: Any = None) -> datetime:
-        """Tells those who watch how far the job is, and what of its result is there; returns when the lease ends."""
+        """Publishes the job's progress and partial result to its followers; returns when the lease ends."""
         text = None if partial is None else arg.stored(partial, "the partial result", self.limits)
         done = None if progress is None else arg.percent(progress)
         return moment((await self._ask(c.Report(lease.job_id, lease.epoch, done, text), Held)).expires_at)
@@ -202,7 +203,7 @@ class LeaseOperations(Operations):
     ) -> FinishView:
         """Completes a job. With `delivered` of `of` (3 of 4 images), what was not delivered is refunded.
 
-        provider_cost: what an external provider took for it, in your currency.
+        provider_cost: what an external provider charged for the job, in your currency.
         """
         return await self._finish(lease, self.completed(result, delivered, of, provider_cost))
 
@@ -212,13 +213,13 @@ class LeaseOperations(Operations):
         return [answer if isinstance(answer, Refused) else finish_view(answer) for answer in answers]
 
     async def end_many(self, ends: Iterable[tuple[AnyLease, c.Ending]]) -> list[Finished | Refused]:
-        """Says of many runs how each ended."""
+        """Writes how each of many runs ended."""
         return await self._ask_many([_finish(lease, ending) for lease, ending in ends], Finished)
 
     def completed(
         self, result: Any, delivered: int | None = None, of: int | None = None, provider_cost: float | None = None
     ) -> c.Completed:
-        """The ending of a run that worked, checked."""
+        """The validated ending of a run that succeeded."""
         if of is not None:
             arg.count(of, "of", 2**31)
         if delivered:
@@ -237,32 +238,32 @@ class LeaseOperations(Operations):
         for_user: bool = False,
         provider_cost: float | None = None,
     ) -> FinishView:
-        """Says that the run failed: retried while the tool has attempts left (unless `final`), else failed and
-        refunded. The job's owner reads `error` only if it is written `for_user`. provider_cost: as in `finish`."""
+        """Fails a run: the job is retried while the tool has attempts left (unless `final`), else failed and refunded.
+        The job's owner sees `error` only if it is written `for_user`. provider_cost: as in `finish`."""
         ending = self.failed(error, final=final, for_user=for_user, provider_cost=provider_cost)
         return await self._finish(lease, ending)
 
     def failed(
         self, error: str, *, final: bool = False, for_user: bool = False, provider_cost: float | None = None
     ) -> c.Failed:
-        """The ending of a run that failed, checked."""
+        """The validated ending of a run that failed."""
         return c.Failed(arg.text(error), final, for_user, provider_cost=arg.provider_cost(provider_cost))
 
     async def retry(self, lease: AnyLease, after_s: float, *, reason: str | None = None) -> FinishView:
-        """Puts the job back for a while; it does not count as a failure."""
+        """Puts the job back for `after_s` seconds; this does not count as a failure."""
         return await self._finish(lease, self.retry_later(after_s, reason))
 
     def retry_later(self, after_s: float, reason: str | None = None) -> c.RetryLater:
-        """The ending of a run that is to be run again, checked."""
+        """The validated ending of a run whose job is to run again."""
         return c.RetryLater(arg.milliseconds(after_s, "after_s"), None if reason is None else arg.text(reason))
 
     async def accept(self, lease: AnyLease, ref: str) -> FinishView:
-        """Says that an external provider has the work: the job keeps its slot, the worker is free."""
+        """Records that an external provider has the work: the job keeps its slot, the worker is free."""
         return await self._finish(lease, self.accepted(ref))
 
     def accepted(self, ref: str, poll_s: float | None = None) -> c.AcceptedByProvider:
-        """The ending of a run whose work a provider has, checked. poll_s: when the provider is asked, if it has not
-        called back; None: never."""
+        """The validated ending of a run whose work a provider has. poll_s: after how many seconds the provider is
+        polled if it has not called back; None: never."""
         poll_ms = None if poll_s is None else arg.milliseconds(poll_s, "poll_s")
         return c.AcceptedByProvider(arg.name(ref, "a provider's reference"), poll_ms)
 
@@ -271,41 +272,41 @@ class LeaseOperations(Operations):
         return await self._finish(lease, self.cancelled(reason))
 
     def cancelled(self, reason: str) -> c.CancelledByHandler:
-        """The ending of a run that makes no sense any more, checked."""
+        """The validated ending of a run whose handler cancelled the job."""
         return c.CancelledByHandler(arg.text(reason))
 
     async def time_out(self, lease: AnyLease) -> FinishView:
-        """Says that the run took as long as the job may run: failed and refunded."""
+        """Ends a run that reached the job's timeout: the job is failed and refunded."""
         return await self._finish(lease, c.TimedOut())
 
     async def hand_back(self, lease: AnyLease, reason: str, *, lost: bool = False) -> FinishView:
-        """Returns the job to the queue at once, because the worker stops; `lost` if the run took its process down,
-        which counts as a recovery."""
+        """Returns the job to the queue at once, because the worker stops. `lost`: the run's process died, which counts
+        as a recovery."""
         return await self._finish(lease, self.interrupted(reason, lost=lost))
 
     def interrupted(self, reason: str, *, lost: bool = False) -> c.Interrupted:
-        """The ending of a run that was broken off, checked."""
+        """The validated ending of a run that was interrupted."""
         return c.Interrupted(arg.text(reason), lost)
 
     async def _finish(self, lease: AnyLease, ending: c.Ending) -> FinishView:
         return finish_view(await self._ask(_finish(lease, ending), Finished))
 
     async def finish_job(self, job_id: str, ending: c.Ending, *, epoch: int | None = None) -> FinishView:
-        """How a run ended, by job id: for call-backs that prove themselves otherwise than by a lease."""
+        """Writes how a run ended, by job id: for call-backs, which are authenticated otherwise than by a lease."""
         checked = None if epoch is None else arg.epoch(epoch)
         jitter = random.random()  # noqa: S311 (jitter, not a secret)
         return finish_view(await self._ask(c.Finish(arg.job_id(job_id), ending, checked, jitter), Finished))
 
 
 class StandingClaim:
-    """A claim that waits for work. Withdraw it, or wait for its leases: those that it got would be lost otherwise."""
+    """A claim that waits for work. Withdraw it or await its leases: otherwise leases that it was granted are lost."""
 
     def __init__(self, standing: StandingTicket) -> None:
         self._standing = standing
 
     @property
     def answered(self) -> asyncio.Future[Any]:
-        """Done when there are leases, or it was withdrawn."""
+        """Done when the claim has leases or was withdrawn."""
         return self._standing.ticket.future
 
     def withdraw(self) -> bool:
@@ -316,7 +317,7 @@ class StandingClaim:
         return self.granted()
 
     def granted(self) -> list[Lease]:
-        """The leases, once it is answered."""
+        """The leases of an answered claim."""
         (outcome,) = self._standing.ticket.future.result()
         return [Lease.of(lease) for lease in answer(outcome, Claimed).leases]
 

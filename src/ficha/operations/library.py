@@ -13,23 +13,22 @@ from ..store.base import ListLinkedFiles
 from .files import FileOperations
 
 MOST_FILES: Final = 100_000
-"""More than any job has."""
+"""More files than any job has."""
 
 
 class LibraryOperations(FileOperations):
     async def library(self, account: str, **asked: Unpack[LibraryFilter]) -> Page[LibraryItem]:
         """A page of an account's completed work, newest first; `after` is the `next` of the page before.
 
-        For one page at most `Limits.library_searched` jobs are looked at, so it may have fewer items than were asked
-        for, or none, and still a `next`. Payloads, results and what checkpoints hold are left out, except for those
-        that `include` names.
+        At most `Limits.library_searched` jobs are scanned for one page, so a page may have fewer items than `limit`, or
+        none, and still a `next`. Payloads, results and the data of checkpoints are omitted unless `include` names them.
         """
         query = library_query(account, asked, self.limits)
         return await self.queries.library(query, arg.job_texts(asked.get("include", ())))
 
     async def remove_work(self, job_id: str, *, account: str | None = None) -> WorkRemoved:
-        """Removes completed work: its payload, its result, its steps and its files; with `account`, only if it is
-        theirs. The job itself, without them, and what was paid for it stay. A repeat changes nothing."""
+        """Removes the payload, result, steps and files of a completed job; with `account`, only if the job is theirs.
+        The rest of the job and what was paid for it stay. A repeat changes nothing."""
         named = arg.job_id(job_id)
         owner = (await self.job(named)).account if account is None else arg.name(account, "an account")
         files = await self.engine.store.read(ListLinkedFiles("job", (named,), MOST_FILES))

@@ -1,4 +1,4 @@
-"""Jobs that an external provider has: its call-backs, and what whoever asks it says."""
+"""Jobs that an external provider works on: its call-backs, and polls of the provider."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ficha.providers")
 
 KEPT_HEADERS: Final = frozenset({"content-type", "user-agent", "webhook-id", "webhook-timestamp", "x-correlation-id"})
-"""Of a call-back's headers, those that are kept, besides those that begin with one of `KEPT_PREFIXES`."""
+"""The headers of a call-back that are stored, besides those that begin with one of `KEPT_PREFIXES`."""
 KEPT_PREFIXES: Final = ("x-fal-webhook-request", "x-fal-webhook-timestamp", "x-request-id")
 HEADER_LENGTH: Final = 200
 TOKEN_LENGTH: Final = 200
@@ -65,7 +65,8 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
 
     @asynccontextmanager
     async def provider_turn(self, provider: Provider) -> AsyncIterator[RequestTurn]:
-        """The leave to make one request, within the provider's limits; raises ProviderBusy if there is none soon."""
+        """Waits for permission to make one request, within the provider's limits; raises ProviderBusy if there is none
+        soon."""
         try:
             async with self.turn(provider) as turn:
                 try:
@@ -81,7 +82,8 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
     def callback_url(self, provider: str, job_id: str, attempt: int) -> str | None:
         """Where the provider calls back about this run of the job; None if it cannot reach this server.
 
-        The address is derived, so that a call-back which comes before the provider's answer finds its job.
+        The address is derived from the job, not stored, so a call-back that arrives before the provider's answer finds
+        its job.
         """
         if self.signer is None or self.public_url is None:
             return None
@@ -91,10 +93,12 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
     async def receive_callback(
         self, provider: str, token: str, headers: Mapping[str, str], body: bytes, received_at: float | None = None
     ) -> c.Verdict:
-        """Takes a provider's call-back: keeps it with its job, and has the provider asked, or what it says read.
+        """Accepts a provider's call-back: stores it with its job, and has the provider polled or the call-back's status
+        used.
 
-        Refused as NOT_FOUND if the address is none of ours, and as UNAUTHENTICATED if it is not the provider's, which
-        is kept too. Anything else is taken: one that comes twice, late, or is about another run changes nothing.
+        Refuses it as NOT_FOUND if the address is not one of Ficha's, and as UNAUTHENTICATED if the call-back is not the
+        provider's; a forged one is stored too. Accepts any other: a repeat, a late one or one about another run changes
+        nothing.
         """
         found, job_id, attempt = self.check_callback(provider, token)
         began_ns, began = time.time_ns(), time.monotonic()
@@ -163,8 +167,8 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
         return noted, verdict
 
     def check_callback(self, provider: str, token: str) -> tuple[Provider, str, int]:
-        """The provider, the job and the run that an address is for; refused as NOT_FOUND, in the same words whatever is
-        wrong with it, if it is none of ours."""
+        """The provider, the job and the run of a call-back address. Any other address is refused as NOT_FOUND, in the
+        same words whatever is wrong with it."""
         found = self.providers.get(provider)
         parts = token.split(".", 2)
         if found is None or self.signer is None or len(token) > TOKEN_LENGTH or len(parts) != 3:
@@ -184,7 +188,8 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
             log.warning("a call-back of %s for job %s is not believed: %s", provider.name, job_id, error)
             return "forged", None
         except ProviderError as error:
-            # The keys cannot be had now. It has the job's token: a reason to ask, though not to believe it.
+            # The provider's keys are unavailable now. The address has the job's token: reason enough to poll the
+            # provider, but not to believe the call-back.
             log.warning("a call-back of %s for job %s could not be checked: %s", provider.name, job_id, error)
             return "unread", None
         except Exception:
@@ -195,7 +200,7 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
         return "verified", status
 
     async def kept_word(self, job: Job) -> ProviderStatus | None:
-        """What the provider said last of this run's end, in a call-back that proved to be its own; None if nothing."""
+        """The end of this run as the provider's last verified call-back reported it; None if none did."""
         if not job.callbacks or not isinstance(job.place, Awaiting):
             return None
         events = await self.engine.store.read(ListJobEvents(job.id, "callback"))
@@ -214,30 +219,31 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
         return row.payload
 
     async def accepted_ref(self, job_id: str) -> str | None:
-        """The reference under which a provider took the job over last."""
+        """The provider's reference from the last time that a provider accepted the job."""
         events = await self.engine.store.read(ListJobEvents(job_id, "accepted"))
         return (events[-1].data or {})["ref"] if events else None
 
     async def due_polls(self, tools: Collection[str], limit: int) -> list[DuePoll]:
-        """Jobs of these tools whose providers are to be asked, the first due first, also those due later."""
+        """Jobs of these tools whose providers are to be polled, now or later, the first due first."""
         return await self.engine.store.read(ListPolls(tuple(tools), limit))
 
     async def hold_poll(self, job_id: str, hold_s: float, held_at: int | None = None) -> Job | None:
-        """Takes a job whose provider is to be asked, or renews that; None if somebody else was faster."""
+        """Holds a job whose provider is due for a poll or, with `held_at`, renews the hold; None if somebody else was
+        faster."""
         command = c.HoldPoll(job_id, arg.milliseconds(hold_s, "hold_s"), held_at)
         return (await self._ask(command, PollHeld)).job
 
     async def end_poll(
         self, job_id: str, held_at: int, poll_s: float, *, after_s: float = 0.0, progress: int | None = None
     ) -> int | None:
-        """Says that the work goes on, and returns when the provider is asked again."""
+        """Records that the work goes on; returns when the provider is polled again."""
         shown = None if progress is None else min(max(progress, 0), 100)
         after_ms = int(after_s * 1_000)
         command = c.EndPoll(job_id, held_at, arg.milliseconds(poll_s, "poll_s"), after_ms, shown)
         return (await self._ask(command, PollEnded)).poll_at
 
     async def finish_awaiting(self, job: Job, ending: c.Ending) -> Finished:
-        """Says how a run ended at its provider. What comes after the end, or about another run, changes nothing."""
+        """Writes how a run ended at its provider. A report that is late or about another run changes nothing."""
         jitter = random.random()  # noqa: S311 (jitter, not a secret)
         return await self._ask(c.Finish(job.id, ending, jitter=jitter, attempt=job.attempts), Finished)
 
@@ -246,7 +252,7 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
         return self.engine.wakeups.heard((POLLS,))
 
     async def wait_for_polls(self, timeout_s: float, *, since: int) -> bool:
-        """Returns when a provider has called back (True), or the time is up."""
+        """Returns True when a provider has called back, or False when the time is up."""
         return await self.engine.wakeups.wait((POLLS,), timeout_s, since)
 
 
@@ -276,14 +282,14 @@ def _kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def kept_body(body: bytes, most: int) -> str:
-    """The beginning of a call-back's body without secrets. The rest is not searched, because anybody who knows one
-    address can send much; a secret that the first cut has divided lies in what is left out after it."""
+    """The beginning of a call-back's body, with secrets redacted. The rest is not searched, because anybody who knows
+    one address can send a large body. A secret that the first cut divides lies in the last bytes, which are dropped."""
     text = body[: most + DIVIDED_BYTES].decode("utf-8", "replace")
     found = redacted(text)
     return _cut(found if len(body) <= most + DIVIDED_BYTES else found[:-DIVIDED_BYTES], most)
 
 
 def _cut(text: str, most: int) -> str:
-    """The text in at most so many bytes, without what cannot be stored."""
+    """The text in at most `most` bytes, without characters that cannot be stored."""
     clean = text.replace("\x00", "�")
     return clean.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")

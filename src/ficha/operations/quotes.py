@@ -1,4 +1,4 @@
-"""Quotes: what a submit would lead to, by the rules themselves on the rows as they are, with nothing changed."""
+"""Quotes: what a submit would lead to. The submit's own rules decide on the current rows; nothing is changed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class QuoteOperations(SubmitOperations):
         account: str,
         **options: Unpack[SubmitOptions],
     ) -> Quote:
-        """What a submit with the same arguments would cost, whether it would be admitted, and where it would stand.
+        """What a submit with the same arguments would cost, whether it would be admitted, and its position.
 
-        An idempotency key is left out of account. What is no submit at all (an unknown tool or account, a payload that
-        does not fit) is refused as there.
+        An idempotency key is ignored. An unknown tool or account, or a payload that does not fit, is refused as in
+        `submit`.
         """
         given: Mapping[str, Any] = {} if payload is None else payload
         return await self.quote_request(SubmitRequest(tool=tool, payload=given, account=account, **options))
@@ -72,8 +72,7 @@ class QuoteOperations(SubmitOperations):
         )
 
     async def _kinds_command(self, request: SubmitRequest, by_user: bool) -> tuple[Submit, tuple[int, ...]]:
-        """The submit with one job of each kind, and how many there are of each. Jobs that are alike are counted, not
-        made."""
+        """The submit with one job of each kind, and the number of jobs of each. Equal jobs are counted, not made."""
         tool = self._tool(request.tool, by_user)
         text = self._payload(request.payload)
         labels = labels_of(request)

@@ -1,7 +1,7 @@
-"""What leaves by its age, and accounts that are erased. What is due is found here, page by page; rules judge it again.
+"""Pruning by age, and erasing accounts. This module finds what is due, page by page; the rules judge it again.
 
-A page of jobs is looked at without locks. What is due of them is removed in short transactions, and the walk moves on
-only after that: whoever is killed in between leaves work that is found again.
+A page of jobs is read without locks. What is due of the jobs is removed in short transactions, and only then does the
+walk move on: if the process is killed in between, the next walk finds the same jobs again.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from .webhooks import WebhookOperations
 T = TypeVar("T")
 
 PAGE: Final = 100
-"""Jobs that are looked at, and removed, at a time."""
+"""Jobs that are scanned and removed at a time."""
 COUNTED: Final = 1_000
 """Jobs that are counted at a time, without their texts."""
 WITH_TEXTS: Final = 10
 """Jobs whose texts, which may be large, are in memory at a time."""
 TRIES: Final = 3
-"""How often a page is tried whose accounts submit more meanwhile; after that their batches are left where they are."""
+"""How often a page is removed together with its batches while their accounts submit more; after that without them."""
 EVENTS: Final = 100_000
-"""More events of one job are not exported."""
+"""The most events of one job that are exported."""
 ERASE_REASON: Final = "the account was erased"
 NOBODY: Final = ""
 
@@ -75,7 +75,7 @@ class _Counts(Struct):
 
 
 class _WalkedPage(Struct):
-    """Jobs that may be due, and where the walk is after them (None: it does not move)."""
+    """Jobs that may be due, and how far the walk is after them (None: the walk does not move)."""
 
     jobs: list[Job]
     walks: dict[str, str] | None = None
@@ -89,11 +89,11 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         export: str | os.PathLike[str] | None = None,
         max_seconds: float | None = None,
     ) -> PruneReport:
-        """Removes everything that is due by its age (see `Retention`): how much of what, by tool and plan.
+        """Removes everything that is due by its age (see `Retention`); reports how much of what, by tool and plan.
 
         The processes of the application do the same by themselves, unless `Retention.by_itself` is off.
 
-        dry_run: only counts it. export: a folder, in which what leaves is written to a file first. max_seconds: ends
+        dry_run: only counts. export: a folder; what is removed is first written to a file there. max_seconds: ends
             after this time; then `more` says whether something may be left.
         """
         if dry_run:
@@ -108,7 +108,7 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
                 more = max_seconds is not None and now - began_at >= max_seconds
                 if more:
                     break
-                # Half of the time is left to others.
+                # Pauses as long as the page took, which leaves half of the time to other work.
                 await asyncio.sleep(now - page_at)
                 page_at = time.monotonic()
         finally:
@@ -126,20 +126,20 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         )
 
     async def prune_step(self) -> bool:
-        """Removes what is due of the next few jobs; whether there may be more. The process that leads calls it."""
+        """Removes what is due of the next few jobs; returns whether there may be more. The leading process calls it."""
         return await self._prune_page(_Counts(), None)
 
     async def erase(self, account: str) -> Erased:
         """Removes a person's data for good: payloads, results, files, sessions, keys, webhooks and the jobs themselves,
-        of whatever age. Jobs that have not ended are cancelled and refunded first. The lines of the ledger stay,
-        without their reasons, and so does the account, closed: nothing new can be done with it.
+        of any age. Jobs that have not ended are cancelled and refunded first. The lines of the ledger stay, without
+        their reasons, and so does the account, closed: nothing new can be done with it.
 
-        If it was interrupted, call it again: it goes on, and comes to the same end.
+        If a call was interrupted, call it again: it goes on and reaches the same result.
         """
         owner = arg.name(account, "an account")
         closed = await self._ask(c.CloseAccount(owner, await self._api_keys(owner)), ClosedAccount)
         while keys := await self._api_keys(owner):
-            # They were made before the account was closed, and after they were looked for.
+            # These keys were created after the list was read and before the account was closed.
             await self._told(c.CloseAccount(owner, keys), ClosedAccount)
         cancelled = jobs = 0
         while found := await self.engine.store.read(ListOldJobs(account_id=owner, limit=PAGE)):
@@ -160,11 +160,11 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         return tuple((await self.engine.store.read(ListRowsLeft(owner))).api_keys)
 
     async def _erase_files(self, owner: str) -> int:
-        """Removes the account's files with their bytes; how many."""
+        """Removes the account's files with their bytes; returns how many."""
         gone = 0
         while files := await self.engine.store.read(ListFiles(owner, limit=PAGE)):
             for file in files:
-                # An upload that goes on is given up.
+                # An upload under way is aborted.
                 command = c.RemoveFile(file.id, owner, aborts=file.state == "uploading")
                 outcome = await self.engine.call(command)
                 gone += isinstance(outcome, FileChanged) and outcome.changed
@@ -184,7 +184,7 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
             number = max(entries, default=number)
 
     async def _told(self, command: c.Command, expected: type[T]) -> T:
-        """The answer to a command that is nobody's act by itself."""
+        """The answer to a command that is not an act by itself: it writes no audit line."""
         return answer(await self.engine.call(command), expected)
 
     # The walk
@@ -206,7 +206,7 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         return True
 
     async def _next_page(self, now: int, cursor: RetentionCursor | None, kept: list[str]) -> _WalkedPage | None:
-        """The next jobs to look at: those whose time has come, then those that a walk comes to; None at the end."""
+        """The next jobs to scan: first kept jobs that are due, then those that a walk reaches; None at the end."""
         retention = self.engine.policy.retention
         if kept:
             found = await self.engine.store.read(ListOldJobs(ids=tuple(kept)))
@@ -231,8 +231,8 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         return await self.engine.store.read(ListOldJobs(after, bound, limit=limit or PAGE))
 
     async def _count_ahead(self, max_seconds: float | None) -> tuple[_Counts, bool]:
-        """What `prune` would remove, and whether all of it was counted in time. Every part of the way is looked at
-        once: the longer an age, the earlier it ends."""
+        """What `prune` would remove, and whether all of it was counted in time. No job is scanned twice: the walk of a
+        longer age ends earlier, and the next one begins there."""
         retention, done = self.engine.policy.retention, _Counts()
         ends_at = None if max_seconds is None else time.monotonic() + max_seconds
         point = await self.engine.store.read(GetRetention(MOST_FILES))
@@ -276,13 +276,13 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
             jobs = again
 
     async def _commands(self, jobs: Sequence[Job], *, with_batches: bool) -> list[c.PruneJobs]:
-        """What removes what is due of these jobs, one command for each account."""
+        """The commands that remove what is due of these jobs, one for each account."""
         store, ids = self.engine.store, tuple(job.id for job in jobs)
         by_account: defaultdict[str, list[Job]] = defaultdict(list)
         for job in jobs:
             by_account[job.account_id].append(job)
         batches = {job.batch_id: job.account_id for job in jobs if job.batch_id is not None and with_batches}
-        # The counts of submits are read before the batches, so that a submit in between shows.
+        # The counts of submits are read before the batches, so that a submit in between is noticed.
         submitted = {owner: await self._submitted(owner) for owner in dict.fromkeys(batches.values())}
         fuller = await store.read(ListFuller(tuple(batches), ids)) if batches else []
         made: defaultdict[str | None, list[str]] = defaultdict(list)
@@ -310,7 +310,7 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         return 0 if account is None else account.submitted
 
     async def _files_named(self, jobs: Sequence[Job]) -> dict[str, tuple[str, ...]]:
-        """The files that the payloads of these jobs name and that there are, by job."""
+        """The existing files that the payloads of these jobs name, by job."""
         asked = [job.id for job in jobs if self._may_name_files(job)]
         named: dict[str, tuple[str, ...]] = {}
         for first in range(0, len(asked), WITH_TEXTS):
@@ -326,7 +326,7 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         return has_payload and (tool is None or tool.payload.has_files)
 
     def _files_in(self, job: Job, payload: str) -> tuple[str, ...]:
-        """As the tool reads the payload; where it does so no longer, every text that is an id may be that of a file."""
+        """The files that the tool finds in the payload; if it can no longer read it, every possible file id."""
         tool = self.tools.get(job.spec.tool)
         if tool is not None:
             with suppress(PayloadMismatch):
@@ -334,7 +334,7 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         return tuple(dict.fromkeys(islice(ids_in(read_json(payload)), IDS_SEARCHED)))
 
     async def _export(self, jobs: Sequence[Job], sink: PruneExport, now: int) -> None:
-        """Writes what leaves, to the disk."""
+        """Writes what is about to be removed to the export file."""
         retention = self.engine.policy.retention
         leaving = [(job, what) for job in jobs if (what := due(retention, job, now)) is not None]
         for first in range(0, len(leaving), WITH_TEXTS):

@@ -26,13 +26,13 @@ from .submits import SubmitOperations
 log = logging.getLogger("ficha.schedules")
 
 LOOK_S: Final = 300.0
-"""How long until slots are looked for again, at most: the database's clock may be set."""
+"""The longest pause before the next look for due slots. It is bounded because the database's clock may be set."""
 
 
 class ScheduleOperations(SubmitOperations):
     async def schedules(self) -> list[ScheduleView]:
-        """All schedules by name, with when each comes next and what came of it last; also those that the application
-        does not declare any more."""
+        """All schedules by name, with the next slot and the last outcome of each; also those that the application no
+        longer declares."""
         found = await self.engine.read(ListSchedules())
         known = {schedule.name: schedule for schedule in found.schedules}
         for entry in self.cron_entries.values():
@@ -42,17 +42,18 @@ class ScheduleOperations(SubmitOperations):
         return [self._view(known[name], found.now) for name in sorted(known)]
 
     async def pause_schedule(self, name: str) -> ScheduleView:
-        """Lets its slots pass without a job; they are not made up for."""
+        """Pauses a schedule: its slots pass without a job, and are not made up for."""
         return await self._pause(name, True)
 
     async def resume_schedule(self, name: str) -> ScheduleView:
-        """Fires its slots again, from now on."""
+        """Resumes a schedule: its slots are fired again from now on."""
         return await self._pause(name, False)
 
     async def run_schedule(self, name: str, *, key: str | None = None) -> Receipt:
-        """Submits its job now, paused or not; its slots stay as they are. The payload is that of this moment.
+        """Submits the schedule's job now, paused or not; its slots stay as they are. A payload function gets the
+        present time.
 
-        key: the caller's own name for this run; a repeat gets the first job.
+        key: the caller's own name for this run; a repeat returns the first job.
         """
         entry = self.cron_entries.get(named := arg.name(name, "a schedule"))
         if entry is None:
@@ -79,7 +80,7 @@ class ScheduleOperations(SubmitOperations):
 
     async def _declare(self, entry: CronEntry) -> Schedule:
         command = DeclareSchedule(entry.name, entry.cron, entry.tz, entry.tool, entry.payer)
-        # No act of anybody's: it leaves no line in the audit log.
+        # Not an actor's act: it writes no line of the audit log.
         outcome = await self.engine.call(command)
         assert isinstance(outcome, ScheduleChanged)
         return outcome.schedule
@@ -102,22 +103,22 @@ class ScheduleOperations(SubmitOperations):
 
 
 class ScheduleFirer:
-    """Fires the slots of an application's schedules. Each process may have one: the rule lets each slot be fired
-    once."""
+    """Fires the slots of an application's schedules. Each process may have one: the rule fires each slot only once."""
 
     def __init__(self, operations: ScheduleOperations) -> None:
         self._operations = operations
         self._is_declared = False
 
     async def fire(self) -> float:
-        """Fires what is due by now; after how many seconds to look again."""
+        """Fires the slots that are due; returns after how many seconds to call it again."""
         entries = self._operations.cron_entries.values()
         found = await self._operations.engine.store.read(ListSchedules())
         known = {schedule.name: schedule for schedule in found.schedules}
         waits = [LOOK_S]
         for entry in entries:
             schedule = known.get(entry.name)
-            # Only once: while releases with other times run side by side, the one that was started last counts.
+            # Declared only once per process: while releases with different schedules run side by side, the one that
+            # was started last counts.
             if schedule is None or (not self._is_declared and not _is_same(entry, schedule)):
                 schedule = await self._operations._declare(entry)
             if not schedule.paused and (schedule.cron, schedule.tz) == (entry.cron, entry.tz):
@@ -137,7 +138,7 @@ class ScheduleFirer:
             command = await self._command(entry, from_at, slot, plan.newest if slot is None else slot, passed)
             outcome = await self._operations.engine.call(command)
             if not isinstance(outcome, ScheduleFired):
-                # Too much waits for the database: the slot is tried again.
+                # Refused, such as for overload: the slot is tried again.
                 log.warning("the schedule %s waits: %s", entry.name, outcome)
                 return
             if not outcome.changed:
@@ -174,7 +175,7 @@ def _payload_of(entry: CronEntry, slot: int) -> Mapping[str, Any]:
 
 
 def _label(entry: CronEntry, slot: int) -> str:
-    """The idempotency key of a slot's submit, by which its job is found in logs too."""
+    """The idempotency key of a slot's submit. It is also the correlation id by which logs show the job."""
     return f"cron:{entry.name}:{local_time(slot, 'UTC'):%Y-%m-%dT%H:%MZ}"
 
 

@@ -1,4 +1,4 @@
-"""For an operator's pages: searches among all jobs, one job with all that belongs to it, dead letters by error."""
+"""Operations of the operator's pages: search all jobs, show one job in full, group dead letters by error."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class SearchOperations(TurnOperations, SubmitOperations):
         """A part of the jobs that match a search such as `tool:upscale state:failed since:1h error:"timed out"`, newest
         first and without their texts; `after` is the `next` of the part before.
 
-        At most `Limits.jobs_searched` jobs are looked at, for about a tenth of a second. Where that was not enough, the
-        part says so (`is_whole`), and the next one goes on.
+        One call scans at most `Limits.jobs_searched` jobs, for about a tenth of a second. `is_whole` says whether that
+        was enough; if not, the next part goes on.
         """
         before = None if after is None else arg.job_id(after)
         query = await self._search(search, before, arg.count(limit, "limit", self.limits.page_items))
@@ -29,7 +29,7 @@ class SearchOperations(TurnOperations, SubmitOperations):
         return await self.queries.operator.count(query, self.limits.jobs_searched)
 
     async def _search(self, search: str, before: str | None, limit: int) -> SearchJobs:
-        # Ids are made by the clocks of those who submit; who is silent is judged by the store's.
+        # Ids come from the clocks of the submitting processes; silence is measured by the database's clock.
         match = job_match(search, wall_clock())
         silent_since = 0
         if match.is_stuck is not None:
@@ -37,16 +37,16 @@ class SearchOperations(TurnOperations, SubmitOperations):
         return SearchJobs(match, silent_since, before, limit)
 
     async def job_page(self, job_id: str) -> JobPage:
-        """A job with its history, steps, runs, ledger lines and files, and what an operator could do to it now. Secret
-        fields are masked."""
+        """A job with its history, steps, runs, ledger lines and files, and the acts that an operator could do now.
+        Secret fields are masked."""
         return await self.queries.operator.page(await self.job(job_id), self.engine.policy, await self.queries.now())
 
     async def dead_groups(self) -> DeadGroups:
-        """The newest `Limits.dead_grouped` dead letters, by tool and error, most of them first."""
+        """The newest `Limits.dead_grouped` dead letters, grouped by tool and error, the largest group first."""
         return await self.queries.operator.dead_groups(self.limits.dead_grouped)
 
     async def search_words(self) -> SearchWords:
-        """The words that a search can be completed with."""
+        """The words that can complete a search."""
         return SearchWords(
             tools=sorted(self.tools),
             pools=await self.queries.operator.pool_names(),

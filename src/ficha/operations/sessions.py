@@ -1,4 +1,4 @@
-"""Sessions of pages: a page says that it is open, or that it was left."""
+"""Sessions of pages: a page reports that it is open or was left."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .base import Operations
 
 class SessionOperations(Operations):
     async def stay_in_session(self, session: str, *, account: str) -> SessionView:
-        """Says that the page of a session is open: whatever was to end it waits. From now on its queued jobs are
-        cancelled and refunded when it has said nothing for the application's `silent_session_s`."""
+        """Records that the page of a session is open, which puts off the session's end. From now on its queued jobs are
+        cancelled and refunded when nothing was heard of it for the application's `silent_session_s`."""
         return await self._change_session(session, account, "open")
 
     async def leave_session(self, session: str, *, account: str) -> SessionView:
-        """Says that the page of a session was left. After the application's `leave_grace_s` its queued jobs are
-        cancelled and refunded, unless it says that it is open, submits a job or follows one before."""
+        """Records that the page of a session was left. After the application's `leave_grace_s` its queued jobs are
+        cancelled and refunded, unless before that the page reports that it is open, submits a job or follows one."""
         return await self._change_session(session, account, "left")
 
     async def follow_in_session(self, job: JobView, session: str | None) -> None:
-        """Revokes that a page was left which asks about a job of its session. Others change nothing."""
+        """Reopens a session that was left when its page asks about one of its jobs; else changes nothing."""
         if session is None or session != job.session:
             return
         known = await self.engine.read(GetPageSessions(job.account))

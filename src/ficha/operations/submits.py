@@ -1,4 +1,4 @@
-"""Submits: payloads become jobs; and reservations, which hold a quota slot before the job exists."""
+"""Submits, which make jobs of payloads; and reservations, which hold a quota slot before the job exists."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .base import Operations
 T = TypeVar("T")
 
 SLICES: Final = 6
-"""A large submit goes in by slices, so many at a time: one is checked while the database writes another."""
+"""Slices of a large submit under way at a time: one is checked while the database writes another."""
 LARGE: Final = 100
-"""A submit of more jobs is judged by its numbers before they are made: a refusal then costs one read."""
+"""A submit of more jobs than this is judged by their number before they are made: a refusal then costs one read."""
 
 
 class SubmitOperations(Operations):
@@ -50,14 +50,14 @@ class SubmitOperations(Operations):
 
         The options are those of `SubmitRequest`.
         connection: your own connection to Ficha's PostgreSQL, inside a transaction (asyncpg's, psycopg's or
-            SQLAlchemy's). The call takes part in that transaction: it stands or falls with it, and the account stays
+            SQLAlchemy's). The call is part of that transaction: it commits or rolls back with it, and the account stays
             locked until then.
         """
         request = SubmitRequest(tool=tool, payload={} if payload is None else payload, account=account, **options)
         return await self._in_span(request.tool, self._submit_one(request, False, connection))
 
     async def submit_request(self, request: SubmitRequest, *, by_user: bool = False) -> Receipt:
-        """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
+        """The same, from a request. `by_user`: only tools that the account's user may call are allowed."""
         return await self._in_span(request.tool, self._submit_one(request, by_user, None))
 
     async def _submit_one(self, request: SubmitRequest, by_user: bool, connection: Any) -> Receipt:
@@ -65,7 +65,7 @@ class SubmitOperations(Operations):
         return await self._submit(command, connection)
 
     def _in_span(self, name: str, submitting: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        """The same in a span, which its jobs belong to, if spans are made."""
+        """Runs the submit, if tracing is on in a span that becomes the parent of its jobs."""
         return submitting if tracing.active is None else self._submit_in_span(tracing.active, name, submitting)
 
     async def _submit_in_span(self, spans: tracing.Tracing, name: str, submitting: Coroutine[Any, Any, T]) -> T:
@@ -84,14 +84,14 @@ class SubmitOperations(Operations):
         return await self._receipt(outcome, new)
 
     async def submit_many(self, requests: Iterable[SubmitRequest]) -> list[Receipt | Refused]:
-        """Submits each by itself and returns, in order, its receipt or the exception that says why not."""
+        """Submits each request by itself; returns in their order the receipts, or the exception that refused one."""
         wanted = list(requests)
         return await self._in_span("many", self._submit_all(wanted))
 
     async def _submit_all(self, wanted: list[SubmitRequest]) -> list[Receipt | Refused]:
         turns = asyncio.Semaphore(SLICES)
-        # A slice is never more than a group, so that those of one account are decided in the order of the requests.
-        # It is a little less: where two committers share it, two halves then still fit into one group.
+        # A slice is never more than a commit group, so that the jobs of one account are decided in the order of the
+        # requests. It is a little less, so that if two committers share it, two halves still fit into one group.
         size = max(1, self.engine.limits.group_weight * 9 // 10)
 
         async def submit(start: int) -> list[Receipt | Refused]:
@@ -118,15 +118,15 @@ class SubmitOperations(Operations):
         try:
             return receipt(outcome, None if outcome.rank is None else await self._position(outcome, uncommitted))
         except StoreError:
-            # The submit stands, whatever keeps its place in the queue from being known.
+            # The submit is committed, even if its position cannot be read.
             return receipt(outcome, None)
 
     async def _position(self, outcome: Submitted, uncommitted: Job | None) -> int | None:
         if uncommitted is not None:
             standing = await self.engine.positions.of_possible(uncommitted)
         elif outcome.idempotent_hit:
-            # The first submit may have been another process's, just now: the job itself is looked at. It is not to be
-            # seen yet if the first submit was in the same transaction of the caller's own.
+            # The first submit may have come from another process just now, so read the job itself. It is not visible
+            # yet if the first submit was in the caller's own transaction, still open.
             view = await self.queries.job(outcome.job_id)
             return None if view is None else view.position
         else:
@@ -136,8 +136,8 @@ class SubmitOperations(Operations):
     async def _submit_command(
         self, request: SubmitRequest, *, by_user: bool = False, is_judged: bool = True
     ) -> c.Submit:
-        """The command that a request stands for. A large one is judged by its numbers before its jobs are made, unless
-        the caller's own transaction may hold rows that change the judgement."""
+        """The command for a request. A large one is first judged by the number of its jobs, before they are made,
+        unless it runs in the caller's own transaction, whose uncommitted rows could change the answer."""
         tool = self._tool(request.tool, by_user)
         payload = self._payload(request.payload)
         labels = labels_of(request)
@@ -166,14 +166,14 @@ class SubmitOperations(Operations):
         )
 
     async def _judge(self, command: c.Submit, counts: Sequence[int], unknown: int) -> None:
-        """Refuses a submit of which even the least that it asks for is refused."""
+        """Refuses a submit if even the least that it can ask for is refused."""
         outcome = await self.engine.preview(command, counts, unknown=unknown)
         if isinstance(outcome, Refusal):
             raise Refused.of(outcome)
 
     def _least(self, counts: Counter[str], by_user: bool) -> tuple[tuple[c.NewJob, ...], tuple[int, ...], int]:
-        """What so many jobs of each tool ask for at least, before their payloads are looked at: a job of each kind, how
-        many of each, and how many more that an earlier result may answer."""
+        """The least that these numbers of jobs can ask for, before their payloads are read: a job of each tool, the
+        number of each, and the number of further jobs that an earlier result may answer."""
         found = [(self._tool(name, by_user), count) for name, count in counts.items()]
         sure = [(tool, count) for tool, count in found if not tool.dedupe]
         jobs = tuple(
@@ -236,7 +236,7 @@ class SubmitOperations(Operations):
         *,
         by_size: bool = False,
     ) -> tuple[int, Iterator[tuple[c.NewJob, int]]]:
-        """How many jobs a payload leads to; and a job of each kind, with how many there are, made one by one."""
+        """How many jobs a payload makes; and, one by one, a job of each kind with the number of that kind."""
         value, files = _fitting(tool, text)
         plans = tool.plans if by_user else None
         units = 1 if tool.items is None else _passed(tool.units_of(payload, value))
@@ -244,7 +244,7 @@ class SubmitOperations(Operations):
         if count == 1:
             return 1, iter([(self._new_job(tool, account, text, value, files, units, labels, plans), 1)])
         self._limit_jobs(count)
-        # Each part must fit the tool by itself, as its handler will see it.
+        # Each part must fit the tool by itself, because the handler gets it alone.
         parts = (
             (self._payload(part), size, jobs) for part, size, jobs in tool.parts(payload, value, units, by_size=by_size)
         )
@@ -254,7 +254,7 @@ class SubmitOperations(Operations):
         )
 
     def _limited(self, kinds: Iterable[tuple[c.NewJob, int]]) -> Iterator[tuple[c.NewJob, int]]:
-        """The same, as long as they are no more and no larger than one batch may be."""
+        """The same jobs; refuses once they are more or larger than one batch may be."""
         jobs = size = 0
         for kind, count in kinds:
             jobs += count
@@ -306,8 +306,9 @@ class SubmitOperations(Operations):
         return c.NewJob(new_id(), spec, text, tool.priority, tool.max_wait_ms, plans, tool.down_with, files)
 
     async def job(self, job_id: str) -> JobView:
-        """A job as it stands now, with its position while it waits."""
-        # The id in the one spelling that an answer shows: another would tell what does not exist from what is foreign.
+        """A job as it is now, with its position while it waits."""
+        # The id in its canonical spelling, as answers show it: another spelling in the refusal would reveal whether the
+        # job does not exist or is somebody else's.
         asked = arg.job_id(job_id)
         view = await self.queries.job(asked)
         if view is None:
@@ -315,9 +316,9 @@ class SubmitOperations(Operations):
         return view
 
     async def job_by_ref(self, ref: str, *, tool: str | None = None) -> JobView:
-        """The job that an external provider took over under this reference (`Accepted(ref)`), ended or not.
+        """The job that an external provider last accepted under this reference (`Accepted(ref)`), ended or not.
 
-        Where several had the same one, the last that was taken over; with `tool`, the last of that tool's.
+        With `tool`, the last such job of that tool.
         """
         named, kind = arg.name(ref, "a provider's reference"), arg.optional_name(tool, "a tool")
         view = await self.queries.job_by_ref(named, kind)
@@ -328,12 +329,12 @@ class SubmitOperations(Operations):
     async def jobs(self, **asked: Unpack[JobFilter]) -> Page[JobView]:
         """A page of jobs, newest first; `after` is the `next` of the page before.
 
-        Payloads, results and what checkpoints hold are left out, except for those that `include` names.
+        Payloads, results and the data of checkpoints are omitted unless `include` names them.
         """
         return await self.queries.jobs(jobs_query(asked, self.limits), arg.job_texts(asked.get("include", ())))
 
     async def position(self, job_id: str) -> QueueStanding | None:
-        """Where a waiting job stands, from a shared look at the queue: cheap however many ask and wait."""
+        """A waiting job's position, from a queue scan that all callers share: cheap however many ask and wait."""
         return await self.queries.standing(arg.job_id(job_id))
 
     async def events(
@@ -341,10 +342,12 @@ class SubmitOperations(Operations):
     ) -> list[EventView]:
         """The history of a job, or what happened to all jobs of an account or of all, oldest first, after `after`.
 
-        There may be fewer than `limit` although more follow: their size is limited too. None are left when none come.
+        An answer may have fewer than `limit` events although more follow, because its size is limited too; only an
+        empty answer is the end.
 
-        A job's events are numbered from 1, and kept as long as the job. Others are numbered by where they stand among
-        all that was committed: of that the newest 100,000 events are searched, while they are kept (`commits_kept_s`).
+        A job's events are numbered from 1, and kept as long as the job. Events of an account or of all are numbered by
+        their position among all commits: the newest 100,000 of them are searched, while they are kept
+        (`commits_kept_s`).
         """
         job_id = None if job is None else arg.job_id(job)
         account_id = arg.optional_name(account, "an account")
@@ -356,7 +359,7 @@ class SubmitOperations(Operations):
     async def cancel(
         self, job_id: str, *, account: str | None = None, reason: str | None = None, connection: Any = None
     ) -> FinishView:
-        """Cancels an active job and refunds it; with `account`, only if it is theirs. An ended job stays as it is.
+        """Cancels an active job and refunds it; with `account`, only if the job is theirs. An ended job stays as it is.
 
         connection: as in `submit`.
         """
@@ -376,7 +379,7 @@ class SubmitOperations(Operations):
         return _hold(await self._ask(command, ReservationChanged, connection))
 
     async def consume(self, reservation: str, *, account: str | None = None) -> Hold:
-        """Says that the job exists. A submit that names the reservation does this by itself."""
+        """Marks the reservation as used, because its job exists. A submit that names it does this itself."""
         return await self._end_reservation(reservation, "consumed", account)
 
     async def release(self, reservation: str, *, account: str | None = None) -> Hold:
@@ -396,7 +399,7 @@ def _hold(outcome: ReservationChanged) -> Hold:
 
 
 def _fitting(tool: Tool, text: str) -> tuple[Any, tuple[str, ...]]:
-    """The payload as the handler would get it, and the files that it names."""
+    """The payload as the handler would get it, and the ids of the files that it names."""
     found = FoundFiles(JobFile) if tool.payload.has_files else None
     try:
         return tool.arguments(text, found), () if found is None else found.ids
@@ -411,8 +414,8 @@ def _passed(value: int | Refusal) -> int:
 
 
 def _fingerprint(*parts: str) -> str:
-    """What an idempotency key is compared by. It guards nobody but the key's own account against its own mistakes, so
-    half of a digest will do."""
+    """What a repeat of an idempotency key must match. It protects an account only from its own mistakes, so half of a
+    digest is enough."""
     return _digest(*parts)[:32]
 
 

@@ -1,4 +1,4 @@
-"""External providers: turns to send requests to one, its circuit breaker, and what its work earned and cost."""
+"""External providers: turns to send requests, circuit breakers, and what the work earned and cost."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from .base import Operations
 log = logging.getLogger("ficha.providers")
 
 LONGEST_WAIT_S: Final = 30.0
-"""How long a caller waits for its turn; beyond that it is told to come back."""
+"""The longest that a caller waits for its turn; a longer wait is refused with a time to retry."""
 GRACE_S: Final = 30.0
-"""How much longer than its time-out a request may take before its caller is taken for dead."""
+"""How long after its time-out a request still counts as under way; then its caller is treated as dead."""
 LOOK_AGAIN_S: Final = 0.2
-"""How long a caller waits, about, before it looks whether a request is over, where as many are out as may be."""
+"""About how long a caller waits before it asks again, while a provider has all its `at_once` requests under way."""
 SLACK_SHARE: Final = 60
 SLACK_MS: Final = (250, 5_000)
-"""A request may go out late by this part of the rate's period, within these bounds."""
+"""How late a request may go out: the rate's period divided by `SLACK_SHARE`, within the bounds of `SLACK_MS`."""
 REASON_LENGTH: Final = 200
 MARGIN_DAYS: Final = 366
 MARGIN_LINES: Final = 10_000
-"""The longest time that margins are asked for, and the most lines of an answer."""
+"""`MARGIN_DAYS` is the longest range of `margins`, `MARGIN_LINES` the most lines of its answer."""
 
 
 class BreakerTerms(Protocol):
-    """When a provider counts as down: after so many failures in a row, and for how long at first."""
+    """When a provider counts as down: after `failures` failures in a row, at first for `open_s`."""
 
     @property
     def failures(self) -> int: ...
@@ -65,9 +65,9 @@ class LimitedProvider(Protocol):
 
 
 class Turn:
-    """The leave to send one request. Set `is_fault` if the provider failed, and `error` to its words, for operators.
+    """Permission to send one request. Set `is_fault` if the provider failed, and `error` to its message, for operators.
 
-    A request that was cancelled from outside counts neither way.
+    A request that was cancelled from outside counts neither as a success nor, unless `is_fault` is set, as a failure.
     """
 
     __slots__ = ("error", "is_fault", "is_probe", "turn_id", "waited_s")
@@ -83,13 +83,13 @@ class Turn:
 class TurnOperations(Operations):
     @asynccontextmanager
     async def turn(self, provider: LimitedProvider, *, longest_wait_s: float = LONGEST_WAIT_S) -> AsyncIterator[Turn]:
-        """Waits until a request may go to the provider, over all processes, and says afterwards how it went:
+        """Waits until a request may go to the provider, by its limits over all processes; then records its outcome:
 
             async with app.turn(provider) as turn:
                 turn.is_fault = (await send()).status >= 500
 
-        Raises RateLimited if the turn would come later than `longest_wait_s`, and ProviderDown while the provider's
-        circuit breaker is open; both say when to come back.
+        Raises RateLimited if the wait would be longer than `longest_wait_s`, and ProviderDown while the provider's
+        circuit breaker is open; both say when to retry.
         """
         terms = terms_of(provider)
         turn = await self._take_turn(provider.name, terms, longest_wait_s)
@@ -110,7 +110,7 @@ class TurnOperations(Operations):
         await end(turn.is_fault)
 
     async def provider_states(self) -> list[ProviderView]:
-        """How the providers stand, by name: those of the tools, and others of which something is stored."""
+        """The state of each provider, by name: the providers of the tools, and others that have stored state."""
         declared = self._declared_providers()
         views = {name: provider_view(ProviderRow(name, 0, None, None)) for name in declared}
         views |= {view.name: view for view in await self.queries.providers()}
@@ -119,7 +119,7 @@ class TurnOperations(Operations):
         return sorted(views.values(), key=lambda view: view.name)
 
     async def open_breaker(self, provider: str, *, seconds: float = 3_600.0, reason: str | None = None) -> ProviderView:
-        """Sends nothing to a provider for so long, whatever its requests say; then a probe goes out."""
+        """Opens a provider's circuit breaker: no request goes out for that time, then a probe does."""
         name = arg.name(provider, "a provider")
         words = None if reason is None else arg.text(reason)[:REASON_LENGTH]
         command = OpenBreaker(name, arg.milliseconds(seconds, "seconds"), name in self._declared_providers(), words)
@@ -127,7 +127,7 @@ class TurnOperations(Operations):
         return await self._provider(name)
 
     async def reset_breaker(self, provider: str) -> ProviderView:
-        """Sends requests to a provider again, at once."""
+        """Closes a provider's circuit breaker: requests go out again at once."""
         name = arg.name(provider, "a provider")
         await self._ask(CloseBreaker(name, name in self._declared_providers()), BreakerChanged)
         return await self._provider(name)
@@ -139,8 +139,8 @@ class TurnOperations(Operations):
         return {tool.provider.name: tool.provider for tool in self.tools.values() if tool.provider is not None}
 
     async def margins(self, *, since: date | None = None, until: date | None = None) -> list[MarginView]:
-        """What jobs earned in credits and cost at their providers, by UTC day of the submit, tool and plan, oldest
-        first. Only jobs whose cost is known are counted.
+        """What jobs earned in credits and what their providers charged, by UTC day of the submit, tool and plan, oldest
+        first. Only jobs whose provider cost is known are counted.
 
         since, until: the first and the last day. Default to 29 days before the last, and to today.
         """
@@ -155,8 +155,8 @@ class TurnOperations(Operations):
         return found
 
     async def _take_turn(self, provider: str, terms: TurnTerms, longest_wait_s: float) -> Turn:
-        """The turn, once its time has come. One whose time was missed is given back, and another taken: the limits hold
-        only if requests go out when they are planned, or little later."""
+        """Takes a turn and waits for its time. If this process misses that time, it gives the turn back and takes
+        another: the limits hold only if requests go out when planned, or little later."""
         clock = asyncio.get_running_loop().time
         began_at = clock()
         gives_up_at = began_at + longest_wait_s
@@ -178,7 +178,7 @@ class TurnOperations(Operations):
             except BaseException:
                 await self._end_turn(provider, terms, turn, is_fault=None)
                 raise
-            # The turn was planned for no earlier than this, so it is late by no more.
+            # The database planned the turn for `asked_at` plus the wait or later, so it is late by no more than this.
             late_s = clock() - asked_at - taken.wait_ms / 1_000
             if late_s * 1_000 <= terms.slack_ms:
                 turn.waited_s = clock() - began_at
@@ -188,7 +188,7 @@ class TurnOperations(Operations):
     async def _end_turn(
         self, provider: str, terms: TurnTerms, turn: Turn, *, is_fault: bool | None, took_ms: int | None = None
     ) -> None:
-        """What the provider said stands, whether or not this can be written: the turn expires by itself."""
+        """Writes how a turn ended. A failure to write is only logged: the request was made, and the turn expires."""
         error = None if turn.error is None or not is_fault else arg.text(turn.error)
         try:
             await self._ask(EndTurn(provider, turn.turn_id, terms, is_fault, error, took_ms), TurnEnded)
@@ -206,7 +206,7 @@ def terms_of(provider: LimitedProvider) -> TurnTerms:
 def _terms(rate: str | None, at_once: int | None, timeout_s: float, failures: int, open_s: float) -> TurnTerms:
     grace_ms = round(GRACE_S * 1_000)
     terms = TurnTerms(
-        # One that goes out later could still be out when its caller is taken for dead.
+        # A request that goes out later could still be under way when its caller is treated as dead.
         slack_ms=grace_ms,
         at_once=at_once,
         hold_ms=round(timeout_s * 1_000) + grace_ms,

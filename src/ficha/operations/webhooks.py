@@ -1,6 +1,6 @@
-"""Webhooks: addresses that are told of events, and the messages to them.
+"""Webhooks: endpoints that are notified of events, and the messages to them.
 
-`account` is whose endpoints are meant; without it, the operator's own, which are told of every account.
+`account` owns the endpoints; without it, the operator does, whose endpoints are notified of every account's events.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class WebhookOperations(Operations):
     async def add_webhook(
         self, url: str, *, account: str | None = None, events: Iterable[str] = (), description: str = ""
     ) -> NewWebhook:
-        """Adds an endpoint, and shows the secret that its messages are signed with.
+        """Adds an endpoint and returns the secret that signs its messages.
 
         url: where messages are sent: HTTPS, to a public address, or to one in the application's `allow_addresses`.
-        events: what it is told of: "job.completed", "job.failed", "job.cancelled", "credits.low". Defaults to all.
+        events: what it is notified of: "job.completed", "job.failed", "job.cancelled", "credits.low". Defaults to all.
         description: for whoever reads the list.
         """
         _check_texts(url, description)
@@ -87,18 +87,18 @@ class WebhookOperations(Operations):
         return [webhook_view(owner, endpoint) for endpoint in found[owner].endpoints] if found else []
 
     async def remove_webhook(self, webhook_id: str, *, account: str | None = None) -> WebhookView:
-        """Nothing more is sent to the endpoint; what is on its way is given up."""
+        """Removes an endpoint. Messages that were not delivered yet are dropped."""
         return await self._change(ChangeEndpoint(_owner(account), _webhook_id(webhook_id), "removed"))
 
     async def enable_webhook(self, webhook_id: str, *, account: str | None = None) -> WebhookView:
-        """An endpoint that was disabled is told of what happens from now on."""
+        """Enables a disabled endpoint: it is notified of events from now on."""
         return await self._change(ChangeEndpoint(_owner(account), _webhook_id(webhook_id), "enabled"))
 
     async def rotate_webhook_secret(
         self, webhook_id: str, *, account: str | None = None, overlap_s: float | None = None
     ) -> NewWebhook:
-        """Makes a new secret, and shows it. Messages are signed with the earlier ones too for `overlap_s`, which
-        defaults to a day; with 0 they end at once."""
+        """Makes a new secret and returns it. For `overlap_s`, by default a day, messages are also signed with the
+        earlier secrets; with 0 those end at once."""
         terms = self.engine.policy.webhooks or Webhooks()
         overlap_ms = arg.milliseconds(terms.overlap_s if overlap_s is None else overlap_s, "overlap_s")
         owner, secret = _owner(account), _new_secret()
@@ -106,7 +106,7 @@ class WebhookOperations(Operations):
         return NewWebhook(secret=secret, webhook=webhook_view(owner, changed.endpoint))
 
     async def test_webhook(self, webhook_id: str, *, account: str | None = None) -> DeliveryView:
-        """Sends a test, `webhook.test`, once. `deliveries` shows what came of it."""
+        """Sends a test message, `webhook.test`, once. `deliveries` shows its outcome."""
         endpoint_id = _webhook_id(webhook_id)
         body = message_text(TEST, datetime.fromtimestamp(time.time(), UTC), PingMessage(webhook=endpoint_id))
         command = PingEndpoint(_owner(account), endpoint_id, new_id(), body)
@@ -122,7 +122,7 @@ class WebhookOperations(Operations):
         after: str | None = None,
         limit: int = 50,
     ) -> Page[DeliveryView]:
-        """A page of messages to the account's endpoints, newest first; those that ended are kept for a while."""
+        """A page of messages to the account's endpoints, newest first; ended messages are kept for a while."""
         if state is not None and state not in get_args(DeliveryState):
             raise arg.invalid(f"state must be one of {', '.join(get_args(DeliveryState))}, not {state!r}")
         return await self.queries.deliveries(
@@ -135,7 +135,7 @@ class WebhookOperations(Operations):
         )
 
     async def resend_delivery(self, delivery_id: str, *, account: str | None = None) -> DeliveryView:
-        """Sends a message once more, with the same id, whatever became of it; one that waits is sent now."""
+        """Sends a message again, with the same id, whatever its state; one that waits for a retry is sent now."""
         command = ResendDelivery(arg.job_id(delivery_id, "delivery"), _owner(account))
         return delivery_view((await self._ask(command, DeliveryChanged)).delivery)
 
@@ -145,7 +145,7 @@ class WebhookOperations(Operations):
     # What workers call
 
     async def make_deliveries(self, held: PendingHook) -> int:
-        """Makes the messages that a hook owes, and ends it; how many."""
+        """Makes the messages that a hook owes, and ends the hook; returns how many."""
         job = await self.queries.job(held.job_id)
         assert job is not None, "a job is never deleted"
         terms = self.engine.policy.webhooks or Webhooks()
@@ -173,16 +173,16 @@ class WebhookOperations(Operations):
     async def due_deliveries(
         self, limit: int, *, not_owners: Sequence[str] = (), not_endpoints: Sequence[str] = ()
     ) -> list[Delivery]:
-        """Messages that may be sent by now, but not those of these owners and endpoints."""
+        """Messages that may be sent now, except those of these owners and endpoints."""
         return await self.engine.store.read(ListDueDeliveries(tuple(not_owners), tuple(not_endpoints), limit))
 
     async def hold_delivery(self, delivery: Delivery, hold_s: float) -> DeliveryHeld:
-        """Takes a message, to send it. After `hold_s` whoever took it is taken for dead."""
+        """Holds a message, to send it. After `hold_s` the sender is treated as dead."""
         command = HoldDelivery(delivery.id, delivery.owner, arg.milliseconds(hold_s, "hold_s"))
         return await self._ask(command, DeliveryHeld)
 
     async def end_delivery(self, held: DeliveryHeld, status: int | None, error: str | None = None) -> DeliveryEnded:
-        """Says what came of an attempt."""
+        """Writes the outcome of an attempt."""
         assert held.delivery is not None
         assert held.endpoint is not None
         delivery = held.delivery
@@ -198,7 +198,7 @@ class WebhookOperations(Operations):
         return await self._ask(command, DeliveryEnded)
 
     async def forget_old_deliveries(self) -> int:
-        """Deletes messages that ended long ago, some at a time; how many."""
+        """Deletes some of the messages that ended long ago; returns how many."""
         kept_s = (self.engine.policy.webhooks or Webhooks()).kept_s
         old = await self.engine.store.read(ListOldDeliveries(int(kept_s * 1_000), PRUNED_AT_ONCE))
         outcomes = await asyncio.gather(*(self._ask(ForgetDelivery(one), Forgotten) for one in old))
@@ -209,7 +209,7 @@ class WebhookOperations(Operations):
         return self.engine.wakeups.heard((DELIVERIES,))
 
     async def wait_for_deliveries(self, timeout_s: float, *, since: int) -> bool:
-        """Returns when there is a new message (True), or the time is up."""
+        """Returns True when there is a new message, or False when the time is up."""
         return await self.engine.wakeups.wait((DELIVERIES,), timeout_s, since)
 
 
@@ -238,5 +238,5 @@ def _events(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _new_secret() -> str:
-    """In the form of Standard Webhooks."""
+    """A new secret in the form of Standard Webhooks."""
     return "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()

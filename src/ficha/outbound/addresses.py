@@ -1,7 +1,7 @@
-"""Which URLs and addresses may be called for a user. No I/O: names are resolved in `dialing.py`, by the one that dials.
+"""Which URLs and addresses may be called for a user. No I/O: `dialing.py` resolves names, where it opens connections.
 
-An address is judged, never a name's text: `127.1`, `0x7f000001` and a name of your own that leads to 127.0.0.1 all end
-at the same address.
+The rules judge addresses, never the text of a name: `127.1`, `0x7f000001` and a name of your own that leads to
+127.0.0.1 all mean the same address.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FORBIDDEN_V6: Final = tuple(
     )
 )
 _EMBEDDING: Final = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-"""Addresses that lead to the IPv4 address in their last 32 bits (mapped, NAT64): that one is judged."""
+"""Addresses that lead to the IPv4 address in their last 32 bits (mapped, NAT64), which is judged instead."""
 _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?")
 
 Address = IPv4Address | IPv6Address
@@ -121,13 +121,13 @@ class AddressRules:
 
 
 def no_public_address(host: str) -> str:
-    """The same words for a name that leads inside and for one that does not exist, without the address: a user must not
-    learn from them which names there are inside, and where."""
+    """The same message, without an address, for a name of the internal network and for one that does not exist: a user
+    must not learn from it which internal names there are, and their addresses."""
     return f"{host} leads to no public address"
 
 
 def url_problem(url: str) -> str | None:
-    """Why the text cannot be the URL of a call for a user, if so. Parsers disagree about what is refused here."""
+    """Why the text cannot be the URL of a call for a user, if it cannot. URL parsers disagree about such texts."""
     if not url or len(url) > URL_CHARS:
         return f"the URL must have 1 to {URL_CHARS} characters"
     if not all("!" <= char <= "~" for char in url) or "\\" in url:

@@ -1,7 +1,6 @@
 """Connections: a name is resolved once, all its addresses are judged, and one of those is dialled.
 
-The check stands here, where sockets are opened, so that nothing that is called can pass it by. TLS and the `Host`
-header keep the name.
+The check is made where sockets are opened, so that no call can bypass it. TLS and the `Host` header keep the name.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ with needs_extra("providers"):
     import httpx
 
 RESOLVING: Final = 50
-"""Names that are resolved at a time. A name server that does not answer takes a thread for many seconds."""
+"""Names that are resolved at a time. A name server that does not answer blocks a thread for many seconds."""
 NEXT_ADDRESS_S: Final = 5.0
-"""After so long the next address of a name is tried, where it has several."""
+"""How long an address of a name may take to connect before the next is tried; the last may use the call's time."""
 KEEPALIVE_S: Final = 15.0
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -33,7 +32,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class SystemResolver:
-    """Asks the system, on threads of its own: those that all share would be busy with one user's slow names."""
+    """Asks the system, on threads of its own, because one user's slow names could block threads that are shared."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(RESOLVING, thread_name_prefix="ficha-resolve")
@@ -51,7 +50,7 @@ class SystemResolver:
 
 
 async def resolved(resolve: Resolve, host: str, port: int, *, guarded: bool) -> Sequence[str]:
-    """The host's addresses; an address is its own."""
+    """The host's addresses; if the host is an address, that one."""
     try:
         return [str(ip_address(host))]
     except ValueError:
@@ -70,7 +69,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Opens connections to addresses that the rules allow.
 
     rules: None for hosts that the operator configured, which may be anywhere.
-    is_plain: whether it is used for calls without TLS.
+    is_plain: whether its calls are made without TLS.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
 
 class Pools:
-    """Connections, kept open for the next call to the same place; guarded and unguarded ones never meet."""
+    """Connections, kept open for the next call to the same server; guarded and unguarded calls never share one."""
 
     def __init__(
         self,

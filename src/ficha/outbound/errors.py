@@ -1,4 +1,4 @@
-"""What can go wrong with a call. A status is no error: the caller judges it."""
+"""The errors of a call. An HTTP status is not an error here: the caller judges it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 class OutboundError(Exception):
     """A call got no answer that can be used. The message names the host at most: paths and queries may hold secrets.
 
-    was_sent: False only where it is certain that the server received nothing of the request.
+    was_sent: False only if the server certainly received nothing of the request.
     """
 
     def __init__(self, message: str, *, was_sent: bool) -> None:

@@ -1,6 +1,6 @@
 """The one client of all HTTP calls that Ficha makes: bounded in number, time and bytes.
 
-No proxy of the environment is used, no cookie is kept, and a redirect is followed only where the caller asks for it.
+It uses no proxy of the environment, keeps no cookies, and follows a redirect only if the caller asks for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TIMEOUT_S: Final = 30.0
 MOST_BYTES: Final = 1_048_576
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _OF_ONE_ORIGIN: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
-"""Headers that a redirect to another origin does not take along."""
+"""Headers that are not sent to the other origin of a redirect."""
 
 
 class Answer(Struct, frozen=True):
@@ -59,7 +59,7 @@ class AnswerStream:
         if announced.isdecimal() and int(announced) > self._most_bytes:
             raise self._too_long()
         if self.headers.get("content-encoding", "identity").lower() != "identity":
-            # What a compressed body grows to is not bounded by the bytes that are counted.
+            # The bytes that are counted do not bound the unpacked size of a compressed body.
             raise OutboundError(
                 f"the answer of {self._call.host} is compressed, though that was not asked for", was_sent=True
             )
@@ -80,7 +80,7 @@ class AnswerStream:
 
 
 class _Call:
-    """One call under way: what it is called in errors, until when it may take, whether the server may have heard."""
+    """One call under way: its host, for errors; its deadline; and whether the server may have received the request."""
 
     def __init__(self, host: str, timeout_s: float) -> None:
         self.host = host
@@ -94,7 +94,7 @@ class _Call:
 
     @contextmanager
     def errors(self) -> Generator[None]:
-        """Turns what the libraries raise into `OutboundError`."""
+        """Turns the libraries' exceptions into `OutboundError`."""
         import httpcore
         import httpx
 
@@ -122,7 +122,7 @@ class Outbound:
     """Makes HTTP calls.
 
     allow: host names and networks that guarded calls may reach although they are not public, and without TLS.
-    at_once: calls at a time; others wait, within their own time.
+    at_once: calls at a time; others wait, which counts towards their timeouts.
     resolve, network, tls: for tests: how names are resolved, sockets opened, and certificates checked.
     """
 
@@ -161,7 +161,7 @@ class Outbound:
         timeout_s: for all of it, from the wait for a free place to the last byte.
         most_bytes: the longest body of an answer.
         guarded: whether the URL comes from outside; False for one that the operator configured.
-        redirects: how many are followed (GET and HEAD only). Otherwise a redirect is an answer like others.
+        redirects: how many are followed (GET and HEAD only). Any other redirect is returned as the answer.
         """
         opened = self.stream(
             method,
@@ -195,7 +195,7 @@ class Outbound:
 
     async def check(self, url: str) -> None:
         """Raises `ForbiddenAddress` if a guarded call to this URL would, and `OutboundError` if its name does not
-        resolve. The call checks again: a name can lead elsewhere by then."""
+        resolve. The call checks again, because the name may resolve to other addresses by then."""
         from .dialing import resolved
 
         parsed = self._parsed(url, guarded=True)
@@ -242,7 +242,7 @@ class Outbound:
         answer: httpcore.Response | None = None
         try:
             while True:
-                # Uncompressed, so that the bytes that are counted are those in memory.
+                # Uncompressed, so that the counted bytes are the bytes in memory.
                 request = httpx.Request(
                     method, parsed, headers={"accept-encoding": "identity", **headers}, json=json, content=content
                 )

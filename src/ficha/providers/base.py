@@ -1,8 +1,8 @@
 """What a provider is: a class of five small methods over HTTP, and the values that they take and return.
 
-A provider knows one API: how to start work there, ask for its state, fetch its result, cancel it, and whether to
-believe a call-back. It holds no job and no credits, makes no retry and keeps nothing between calls. Whatever it returns
-is data; the worker decides what becomes of the job.
+A provider knows one API: how to start work there, ask for its state, fetch its result, cancel it, and verify a
+call-back. It knows no jobs and no credits, makes no retries and keeps nothing between calls. Whatever it returns is
+data; the worker decides what becomes of the job.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 ANSWER_BYTES: Final = 8_388_608
 """The largest answer that is read from a provider."""
 WORDS_LENGTH: Final = 2_000
-"""How much of a provider's own error text is kept."""
+"""How many characters of a provider's own error text are kept."""
 OPERATORS_STATUSES: Final = frozenset({401, 402, 403, 407})
-"""The provider refuses the operator, not the user: a wrong key, no credits there. What it says is not for the user."""
+"""Statuses that refuse the operator, not the user: a wrong key, no credits there. Their message is not for the user."""
 AGAIN_STATUSES: Final = frozenset({408, 409, 423, 425})
-"""The same request may work a moment later."""
+"""Statuses after which the same request may work a moment later."""
 BUSY_S: Final = 5.0
-"""How long a request waits that the provider refused as one too many, where it does not say itself."""
+"""The pause after the provider refused a request as one too many, if its answer names none."""
 LONGEST_PAUSE_S: Final = 3_600.0
 """The longest pause that a provider may ask for."""
 
@@ -61,7 +61,7 @@ class RemoteFile(Struct, frozen=True):
 class ProviderResult(Struct, frozen=True):
     """What the provider made.
 
-    output: JSON. files: to be copied into our own storage. cost: what the provider charges for it, in the operator's
+    output: JSON. files: to be copied into the file storage. cost: what the provider charges for it, in the operator's
     currency; None if it does not say.
     """
 
@@ -71,21 +71,21 @@ class ProviderResult(Struct, frozen=True):
 
 
 class ProviderWorking(Struct, frozen=True, tag="working"):
-    """The work is not done. progress: percent. position: how many are before it in the provider's queue."""
+    """The work is not done. progress: percent. position: how many requests are before it in the provider's queue."""
 
     progress: int | None = None
     position: int | None = None
 
 
 class ProviderSucceeded(Struct, frozen=True, tag="succeeded"):
-    """The work is done. result: None if it must be asked for (`Provider.result`)."""
+    """The work is done. result: None if it must be fetched (`Provider.result`)."""
 
     result: ProviderResult | None = None
 
 
 class ProviderFailed(Struct, frozen=True, tag="failed"):
-    """The provider gave up. error: its own words, which the job's owner reads. final: another try cannot help. cost:
-    what it charges all the same."""
+    """The work failed. error: the provider's own message, which the job's owner sees. final: a retry cannot help. cost:
+    what the provider charges all the same."""
 
     error: str
     final: bool = True
@@ -96,7 +96,7 @@ ProviderStatus = ProviderWorking | ProviderSucceeded | ProviderFailed
 
 
 class ReceivedCallback(Struct, frozen=True):
-    """A call-back as it came. Names of headers are in lower case; `received_at` is UNIX time in seconds."""
+    """A call-back as received. Names of headers are in lower case; `received_at` is UNIX time in seconds."""
 
     headers: Mapping[str, str]
     body: bytes
@@ -110,10 +110,10 @@ class BadCallback(Exception):
 class ProviderError(Exception):
     """A request to a provider did not work.
 
-    final: another try cannot help. was_sent: whether the provider may have received the request; False only where that
-    is certain. retry_after_s: when to try again, where the provider said so. is_fault: whether it counts as a failure
-    of the provider, which opens its breaker. for_user: the message is the provider's own, about the user's request.
-    answer: what the provider answered, if it did.
+    final: a retry cannot help. was_sent: whether the provider may have received the request; False only if it certainly
+    did not. retry_after_s: when to try again, if the provider said so. is_fault: whether it counts as a failure of the
+    provider, which opens its breaker. for_user: the message is the provider's own, about the user's request.
+    answer: the provider's answer, if there was one.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ProviderError(Exception):
 
 class ProviderBusy(ProviderError):
     """The request was not served because there were too many, or because the breaker is open: nothing was done, and the
-    same request is to be made again after `retry_after_s`. That is nobody's failure."""
+    same request should be made again after `retry_after_s`. This does not count as a failure."""
 
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message, was_sent=False, retry_after_s=retry_after_s, is_fault=False)
@@ -147,7 +147,8 @@ class ProviderBusy(ProviderError):
 
 
 class Breaker(Struct, frozen=True):
-    """When a provider counts as down: after so many failures in a row, for so many seconds; then one request tries."""
+    """When a provider counts as down: after `failures` failures in a row, at first for `open_s`; then a probe goes
+    out."""
 
     failures: int = 5
     open_s: float = 30.0
@@ -165,7 +166,7 @@ class HttpAnswer(Protocol):
 
 
 class HttpSender(Protocol):
-    """What sends requests; `ficha.outbound.Outbound` is one."""
+    """The client that sends requests; `ficha.outbound.Outbound` is one."""
 
     async def request(
         self,
@@ -182,7 +183,7 @@ class HttpSender(Protocol):
 
 
 class RequestTurn(Protocol):
-    """A provider's leave to make one request. Set `is_fault` if the provider failed."""
+    """Permission to make one request to a provider. Set `is_fault` if the provider failed."""
 
     is_fault: bool
 
@@ -206,7 +207,7 @@ class ProviderHttp:
     ends in an answer with a status of 200 to 299 or in a `ProviderError` with the provider's own words.
 
     sender: the shared HTTP client. errors: exceptions of the sender, each with `was_sent`. trace: the trace context of
-    the run that it is for; OpenTelemetry's current span goes before it.
+    its run; OpenTelemetry's current span takes precedence.
     """
 
     def __init__(
@@ -261,7 +262,7 @@ class ProviderHttp:
         guarded: bool = False,
         read: Callable[[HttpAnswer], Any] = lambda answer: answer,
     ) -> Any:
-        """What is read from the answer is read within the turn: what cannot be read is a failure of the provider."""
+        """Reads the answer within the turn, so that an unreadable answer counts as a failure of the provider."""
         sent = {"accept": "application/json", **{name.lower(): value for name, value in (headers or {}).items()}}
         if self._correlation_id is not None:
             sent.setdefault("x-correlation-id", self._correlation_id)
@@ -321,7 +322,7 @@ def read_json(answer: HttpAnswer) -> Any:
 
 
 def words_of(body: bytes) -> str:
-    """A provider's own words of an error, from the fields that usually hold them; empty if there are none."""
+    """A provider's own error message, from the fields that usually hold it; empty if there is none."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -361,16 +362,16 @@ def _pause_s(answer: HttpAnswer) -> float | None:
 class Provider:
     """One external provider. Subclass it, and give the object to `Ficha.provider_tool`.
 
-    name: what it is called in addresses of call-backs, in logs and in limits: lower-case letters, digits, - and _.
+    name: its name in addresses of call-backs, in logs and in limits: lower-case letters, digits, - and _.
     rate: requests per second, minute or hour, as in "60/m", over all processes. Defaults to no limit.
     at_once: requests at a time, over all processes. Defaults to no limit.
     timeout_s: for one request. Defaults to 30.
     poll_s: how long after the start, or after the last answer, the provider is asked for the state of a job, if no
-        call-back came; ever later as the job takes longer. Defaults to 30.
+        call-back came; the pauses grow as the job takes longer. Defaults to 30.
     breaker: when the provider counts as down. Defaults to five failures in a row, for 30 seconds.
 
-    takes_keys: whether the same `key` starts the work only once there. signs_callbacks: whether `verify` proves who
-    sent a call-back, so that what it says may move money without another question.
+    takes_keys: whether the provider starts the work only once for the same `key`. signs_callbacks: whether `verify`
+    proves who sent a call-back, so that its status may move credits without a poll.
 
     Every method may raise `ProviderError`; `http` raises it by itself.
     """
@@ -418,16 +419,16 @@ class Provider:
 
         callback_url: where the provider should call back; None if it cannot reach this server. key: names this run of
         the job: if the provider takes keys (`takes_keys`), the same key starts the work once. correlation_id: for the
-        provider's own logs, where it keeps such a thing; the header is sent anyway.
+        provider's own logs, if it has a field for it; the header is sent anyway.
         """
         raise NotImplementedError
 
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
-        """How the work stands."""
+        """The state of the work."""
         raise NotImplementedError
 
     async def result(self, http: ProviderHttp, ref: str) -> ProviderResult:
-        """What the work led to; asked once it has succeeded, where neither `status` nor a call-back had it."""
+        """The result of the work. Called once the work has succeeded, if neither `status` nor a call-back had it."""
         raise NotImplementedError
 
     async def cancel(self, http: ProviderHttp, ref: str) -> None:
@@ -435,14 +436,14 @@ class Provider:
         raise NotImplementedError
 
     async def verify(self, http: ProviderHttp, callback: ReceivedCallback) -> ProviderStatus | None:
-        """What a call-back says, if it is the provider's; raises `BadCallback` if it is not, or is too old.
+        """The status in a call-back; raises `BadCallback` if it is not the provider's or is too old.
 
-        None: the provider signs nothing, so what it says is not believed: `status` is asked instead.
+        None: the status must be asked for (`status`), for example because the provider signs nothing.
         """
         return None
 
     def refs(self, callback: ReceivedCallback) -> str | None:
-        """The reference that a call-back names, or what is after the last `/` in it; None if it names none. Must not
+        """The reference that a call-back names, or its part after the last `/`; None if it names none. Must not
         raise."""
         return None
 

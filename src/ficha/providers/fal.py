@@ -35,7 +35,7 @@ OPTIONS: Final = {"priority", "timeout_s", "keep_s"}
 MOST_FILES: Final = 100
 MOST_DEPTH: Final = 6
 ITS_OWN: Final = frozenset({400, 406, 409, 410, 413, 415, 422, 499})
-"""With which statuses a result says that the model refused or failed. Others are about the request for it."""
+"""Statuses of a result's request that mean that the model refused or failed. Others are about the request itself."""
 _TARGET: Final = re.compile(r"[\w.-]+(/[\w.-]+)+", re.ASCII)
 _ID: Final = re.compile(r"[\w-]{1,100}", re.ASCII)
 
@@ -44,7 +44,7 @@ class Fal(Provider):
     """A provider for https://fal.ai.
 
     api_key: the API key. Defaults to FAL_KEY.
-    price_per_s: what a second of a model's work costs you, in your currency. Call-backs do not say how long it took, so
+    price_per_s: what a second of a model's work costs you, in your currency. Call-backs do not tell the duration, so
         with a price the state is asked for after each. Defaults to no cost being recorded.
     base_url, keys_url: the addresses of the queue and of the keys of its call-backs.
     limits: `rate`, `at_once`, `timeout_s`, `poll_s` and `breaker`, as for every `Provider`.
@@ -117,7 +117,7 @@ class Fal(Provider):
         try:
             await http.request("PUT", f"{self._address(ref)}/cancel", headers=self._headers())
         except ProviderError as error:
-            # What has ended already, or is not known, cannot be cancelled.
+            # A request that has ended already, or is unknown, cannot be cancelled.
             if error.answer is None or error.answer.status not in (400, 404):
                 raise
 
@@ -149,7 +149,7 @@ class Fal(Provider):
             return None
 
     async def _ended(self, http: ProviderHttp, ref: str, status: Any, cost: float | None) -> ProviderStatus:
-        """How a completed request ended, which only its result says."""
+        """How a completed request ended, which only its result tells."""
         if (words := text_at(status, "error")) is not None:
             return ProviderFailed(words[:WORDS_LENGTH], final=_is_final(status), cost=cost)
         try:
@@ -168,7 +168,7 @@ class Fal(Provider):
         return ed25519_keys(await http.json("GET", self._keys_url))
 
     def _app(self, target: str, answer: Any) -> str:
-        """The part of the model's name that addresses of a request have. fal says it in the answer."""
+        """The part of the model's name that the addresses of a request contain; fal's answer shows it."""
         path = (text_at(answer, "response_url") or "").removeprefix(self._base_url + "/").partition("/requests/")[0]
         is_path = _TARGET.fullmatch(path) is not None and ".." not in path and target.startswith(path)
         return path if is_path else "/".join(target.split("/")[:2])
@@ -199,7 +199,7 @@ def _result(payload: Any) -> ProviderResult:
 
 
 def _files(value: Any, depth: int) -> Iterator[RemoteFile]:
-    """Files are objects with an address and what is known of the file; an address alone is text."""
+    """The files in a result: objects with an address and facts about the file. An address alone is just text."""
     if depth > MOST_DEPTH:
         return
     if isinstance(value, dict):
@@ -214,7 +214,7 @@ def _files(value: Any, depth: int) -> Iterator[RemoteFile]:
 
 
 def _is_final(error: Any) -> bool:
-    """Errors of fal's machines have a type, and may not come again; those of a model are about its input."""
+    """Whether a retry cannot help. Errors of fal's machines have a type and may pass; a model's are about its input."""
     kind = text_at(error, "error_type")
     return kind is None or kind in ("bad_request", "client_cancelled", "client_disconnected")
 

@@ -1,6 +1,6 @@
 """A provider that is described instead of written: requests as templates, answers and call-backs by dotted paths.
 
-There is no language in it beyond `{names}` and `dotted.paths`. What needs more is a subclass of `Provider`.
+There is no language in it beyond `{names}` and `dotted.paths`. Whatever needs more should be a subclass of `Provider`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
     """A request, with the names of values in braces.
 
     In the URL and in headers, `{name}` is replaced by the value as text, in the URL in its quoted form. In the body, a
-    text that is only `{name}` becomes the value itself, whatever it is, and its field is left out if there is no such
-    value; within other text it is replaced by the value as text.
+    text that is only `{name}` becomes the value itself, of any type, and its field is omitted if there is no such
+    value; within other text `{name}` is replaced by the value as text.
 
     A start knows `{target}`, `{input}`, `{options}`, `{callback_url}`, `{key}` and `{correlation_id}`, and parts of
-    them, as in `{input.image}` and `{options.size}`. The other requests know `{ref}`, the reference that the start was
-    answered with.
+    them, as in `{input.image}` and `{options.size}`. The other requests know `{ref}`, the reference in the start's
+    answer.
     """
 
     url: str
@@ -57,13 +57,13 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
 
 
 class StateFields(Struct, frozen=True, kw_only=True):
-    """Where an answer or a call-back says how the work stands, as dotted paths: `task.state`, `files.0.url`, or
+    """Where an answer or a call-back has the state of the work, as dotted paths: `task.state`, `files.0.url`, or
     `files.*.url` for every item.
 
-    state: the state's name. working, succeeded, failed: which names mean what.
-    error: the provider's words about a failure.
+    state: the state's name. working, succeeded, failed: the names that mean each of these.
+    error: the provider's message about a failure.
     output: the result. Defaults to all of the answer.
-    files: the addresses of files that it made. Defaults to none.
+    files: the addresses of files that the provider made. Defaults to none.
     progress, position: percent, and the place in the provider's queue. Defaults to neither.
     cost: what the work cost you, in your currency. Defaults to no cost being recorded.
     """
@@ -83,9 +83,9 @@ class StateFields(Struct, frozen=True, kw_only=True):
 class CallbackFields(Struct, frozen=True, kw_only=True):
     """How call-backs are read.
 
-    ref: where one names the reference.
-    signature: how it is signed. Defaults to not at all: then the state is asked for, and nothing in it is believed.
-    fields: where a signed one says how the work stands. Defaults to the same as in the answer about the state.
+    ref: where the reference is.
+    signature: how call-backs are signed. Defaults to none: their content is not believed, and the state is asked for.
+    fields: where a signed call-back has the state of the work. Defaults to the same as in the answer about the state.
     """
 
     ref: str
@@ -100,12 +100,12 @@ class GenericProvider(Provider):
     fields: how the answer about the state is read.
     result: the request for the result, if the answer about the state does not have it; its answer is read with the
         `output`, `files` and `cost` of `fields`.
-    cancel: the request that stops the work. Defaults to none: the provider cannot be told.
-    callback: how call-backs are read. Defaults to their being a reason to ask for the state.
+    cancel: the request that stops the work. Defaults to none: work at the provider is not cancelled.
+    callback: how call-backs are read. Defaults to none: a call-back only causes a request for the state.
     headers: sent with every request, such as the key.
     limits: `rate`, `at_once`, `timeout_s`, `poll_s` and `breaker`, as for every `Provider`.
 
-    It counts as one that takes keys where `{key}` is part of its start.
+    It counts as a provider that takes keys if `{key}` is part of its start.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class GenericProvider(Provider):
         try:
             await self._request(http, self._cancel, {"ref": ref})
         except ProviderError as error:
-            # Many refuse to cancel what has ended already, each in its own way.
+            # Many providers refuse to cancel ended work, each in its own way.
             if error.is_fault or isinstance(await self.status(http, ref), ProviderWorking):
                 raise
 
@@ -256,7 +256,7 @@ def _whole(answer: Any, path: str | None) -> int | None:
 
 
 def _body(value: Any, values: dict[str, Any]) -> Any:
-    """A body with its names replaced. What has no value is left out of objects and lists."""
+    """A body with its names replaced. Names without a value are omitted from objects and lists."""
     match value:
         case str():
             alone = _NAME.fullmatch(value)
@@ -283,14 +283,14 @@ def _text(values: dict[str, Any], path: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """One part of a path or query, and never a step up."""
+    """Quotes a text as one part of a path or query; refuses `.` and `..`, which would change the path."""
     if text in (".", ".."):
         raise ProviderError(f"{text!r} cannot be part of an address", final=True, was_sent=False, is_fault=False)
     return quote(text, safe="")
 
 
 def _header(text: str) -> str:
-    """Values of users must not begin another header."""
+    """Refuses a value that could begin another header: it may be a user's."""
     if not text.isascii() or not text.isprintable():
         words = "a value that goes into a header must be printable ASCII"
         raise ProviderError(words, final=True, was_sent=False, is_fault=False)
@@ -298,7 +298,7 @@ def _header(text: str) -> str:
 
 
 def _names(value: Any) -> set[str]:
-    """The names that occur in a template, without the paths after them."""
+    """The names in a template, without the paths after them."""
     match value:
         case str():
             return {name.partition(".")[0] for name in _NAME.findall(value)}

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 MOST_FOUND: Final = 1_000
-"""How many values a path with `*` finds at most."""
+"""The most values that a path with `*` finds."""
 
 
 def read_object(body: bytes) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 def found(value: Any, path: str) -> Any:
-    """What is at the path; None if nothing is."""
+    """The value at the path; None if there is none."""
     return next(_walk(value, path.split(".")), None)
 
 

@@ -1,4 +1,4 @@
-"""What the built-in providers are given: keys from the environment, the options of a call, and references to work."""
+"""Checks what the built-in providers are given: keys, the options of a call, and references to work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REFERENCE: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
 
 
 def credential(given: str | None, variable: str, what: str) -> str:
-    """A key: given, or from the environment."""
+    """The given key, or that of the environment. Raises ValueError if it is missing or malformed."""
     found = setting(os.environ, variable) if given is None else given
     if not found or not found.isascii() or not found.isprintable():
         raise ValueError(f"{what} is missing or malformed; give it, or set {variable}")
@@ -22,7 +22,7 @@ def credential(given: str | None, variable: str, what: str) -> str:
 
 
 def check_options(call: ProviderCall, known: Collection[str]) -> None:
-    """An option that the provider does not know is a mistake of the tool, and no other run would mend it."""
+    """Refuses an option that the provider does not know, for good: it is the tool's mistake; a retry cannot help."""
     unknown = sorted(call.options.keys() - set(known))
     if unknown:
         words = f"unknown option {unknown[0]!r} of the call; known are: {', '.join(sorted(known)) or 'none'}"
@@ -30,7 +30,7 @@ def check_options(call: ProviderCall, known: Collection[str]) -> None:
 
 
 def reference(text: str | None, whose: str) -> str:
-    """A provider's reference to its work, which must be one that can be stored."""
+    """A provider's reference to its work; raises ProviderError if it is missing or cannot be stored."""
     if text is None or _REFERENCE.fullmatch(text) is None:
         raise ProviderError(f"the answer of {whose} has no reference to the work that it started")
     return text

@@ -38,13 +38,13 @@ class Replicate(Provider):
     webhook_secret: the key of its call-backs (`whsec_…`). Defaults to asking Replicate for it.
     price_per_s: what a second of work costs you, in your currency: a number, or one per model. Defaults to no cost
         being recorded.
-    file_hosts: whose addresses in an output are files to be copied: these hosts, those below them, and that of
+    file_hosts: hosts whose addresses in an output are files to be copied, also on hosts below them and on that of
         `base_url`. Defaults to replicate.delivery.
     base_url: the API's address.
     limits: `rate`, `at_once`, `timeout_s`, `poll_s` and `breaker`, as for every `Provider`.
 
     A call's target is `owner/model`, `owner/model:version`, a version, or `deployments/owner/name`. Its options:
-    `cancel_after`, such as "5m", after which Replicate gives up by itself.
+    `cancel_after`, such as "5m", after which Replicate cancels by itself.
     """
 
     takes_keys = False
@@ -120,7 +120,7 @@ class Replicate(Provider):
             return None
 
     async def _check(self, http: ProviderHttp, callback: ReceivedCallback) -> None:
-        # Without a secret nothing fits, but what is malformed is refused before anybody is asked for one.
+        # Without a secret nothing fits, but a malformed call-back is refused here, before the secret is fetched.
         if fits_standard_webhook(callback, () if self._secret is None else (self._secret,)):
             return
         if self._secret is not None:
@@ -183,7 +183,7 @@ def _words(prediction: Any, otherwise: str) -> str:
 
 
 def _path(target: str) -> tuple[str, str | None]:
-    """Where a target is started, and the version that the body names."""
+    """The path that starts a target, and the version that the body names."""
     model, colon, version = target.partition(":")
     parts = model.split("/")
     if all(parts) and colon and version:

@@ -1,4 +1,4 @@
-"""RunningHub: workflows and AI apps. Its call-backs are not signed, so nothing that they say is believed."""
+"""RunningHub: workflows and AI apps. Its call-backs are not signed, so their content is not believed."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ from .options import check_options, credential, reference
 
 BASE_URL: Final = "https://www.runninghub.ai"
 APP: Final = "app:"
-"""What stands before an AI app's id, to tell it from a workflow's."""
+"""The prefix that tells an AI app's id from a workflow's."""
 OPTIONS: Final = {"addMetadata", "instanceType", "upload", "usePersonalQueue", "workflow"}
 UPLOAD_BYTES: Final = 31_457_280
 """The largest file that RunningHub takes."""
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}", re.ASCII)
 BUSY: Final = frozenset({415, 421, 814})
-"""No machine or no place in its queue is free."""
+"""Codes for: no machine or no place in its queue is free."""
 OPERATORS: Final = frozenset({412, 416, 801, 802, 806, 811, 812})
-"""It refuses the operator: a bad key, an empty wallet. What it says is not for the user."""
+"""Codes that refuse the operator: a bad key, an empty wallet. Their message is not for the user."""
 BAD_CALL: Final = frozenset({301, 380, 423, 433, 803, 807, 808, 809, 810, 901})
-"""It refuses the call: an unknown workflow, a node that is not there, a task that is gone."""
+"""Codes that refuse the call: an unknown workflow, a node that is not there, a task that is gone."""
 
 
 class RunningHub(Provider):
     """A provider for https://www.runninghub.ai.
 
     api_key: the API key. Defaults to RUNNINGHUB_API_KEY.
-    price_per_coin, price_per_s: what one of its coins, or a second of a task, costs you, in your currency; the coins
-        count where both are given and known. Defaults to no cost being recorded.
+    price_per_coin, price_per_s: what one of its coins, or a second of a task, costs you, in your currency; coins take
+        precedence if both are given and known. Defaults to no cost being recorded.
     base_url: its address; https://www.runninghub.cn for the other site.
     limits: `rate`, `at_once`, `timeout_s`, `poll_s` and `breaker`, as for every `Provider`.
 
     A call's target is a workflow's id, or `app:` and an AI app's id. Its input names a node's field, as in
     `{"6.text": "a lamp", "3.seed": 7}`. Its options: `addMetadata`, `instanceType`, `usePersonalQueue` and `workflow`,
     as RunningHub documents them, and `upload`: the inputs, by name, whose value is the address or data URI of a file
-    that is uploaded to RunningHub first, as nodes that load an image want it. Each upload is a request more.
+    that is uploaded to RunningHub first, as nodes that load an image need it. Each upload is one more request.
     """
 
     takes_keys = False
@@ -103,7 +103,7 @@ class RunningHub(Provider):
         return reference(text_at(data, "taskId"), "RunningHub")
 
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
-        """Its list of outputs says all: whether the task runs, why it failed, what it made."""
+        """The state, from the list of outputs, which tells all: whether the task runs, why it failed, what it made."""
         answer = await self._envelope(http, "outputs", {"apiKey": self._api_key, "taskId": ref})
         match _code(answer):
             case 0 if isinstance(files := found(answer, "data"), list):
@@ -128,7 +128,7 @@ class RunningHub(Provider):
         try:
             await self._post(http, "cancel", {"apiKey": self._api_key, "taskId": ref})
         except ProviderError:
-            # It has no code of its own for a task that has ended already.
+            # RunningHub has no separate code for a task that has ended already.
             if isinstance(await self.status(http, ref), ProviderWorking):
                 raise
 
@@ -140,7 +140,7 @@ class RunningHub(Provider):
         return text_at(body, "taskId") or text_at(body, "data.taskId")
 
     async def _uploaded(self, http: ProviderHttp, value: Any) -> str:
-        """The name that RunningHub gives to a file."""
+        """Uploads a file; returns the name that RunningHub gives to it."""
         if not isinstance(value, str):
             raise _mistake("an input that is uploaded must be a file's address or a data URI")
         data, media_type = await _file(http, value)
@@ -169,7 +169,7 @@ class RunningHub(Provider):
         return ProviderResult(files, tuple(made), self._cost(files))
 
     def _cost(self, files: list[Any]) -> float | None:
-        """Each output says what the whole task took, so they are not summed."""
+        """The cost of the task. Each output reports that of the whole task, so they are not summed."""
         for price, field in ((self._price_per_coin, "consumeCoins"), (self._price_per_s, "taskCostTime")):
             known = [number for file in files if (number := number_at(file, field)) is not None]
             if price is not None and known:

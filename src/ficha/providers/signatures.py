@@ -1,8 +1,8 @@
 """Whether a call-back was signed by the provider: Standard Webhooks, fal's ed25519, and plain HMAC.
 
-Each check is False where a well-formed signature does not fit. Whatever else is wrong with headers and body raises
-`BadCallback`, and nothing else. Times are compared with the moment at which the call-back came, so that it can be
-checked again later.
+A check returns False if a well-formed signature does not fit. Anything else that is wrong with headers or body raises
+`BadCallback`, and no other exception. Times are compared with the call-back's arrival, so that it can be checked again
+later.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .base import BadCallback, ProviderError, ProviderHttp, ReceivedCallback
 from .json_paths import all_found, text_at
 
 TOLERANCE_S: Final = 300
-"""How far a call-back's time stamp may be from the moment it comes, either way."""
+"""How far a call-back's time stamp may be from its arrival, either way."""
 KEPT_S: Final = 86_400.0
-"""How long fetched keys are used."""
+"""How long fetched keys are cached."""
 PAUSE_S: Final = 60.0
-"""How long after a fetch of keys one that none of them fits does not lead to another."""
+"""How long after a fetch of keys a signature that fits none of them causes no other fetch."""
 NO_FIT: Final = "its signature does not fit"
 MOST_SIGNATURES: Final = 20
 MOST_KEYS: Final = 20
@@ -84,10 +84,10 @@ class HmacSignature(Struct, frozen=True, kw_only=True):
 
     header: the header with the signature.
     secret: the key; its text is used as it is.
-    prefix: what stands before the signature, such as "sha256=". Defaults to nothing.
+    prefix: the text before the signature, such as "sha256=". Defaults to nothing.
     encoding: how the signature is written. Defaults to hexadecimal.
-    time_header: the header with the UNIX time of signing. Where it is given, `time.body` is signed instead of the body,
-        and the time must be near. Defaults to none: an old call-back can then be sent again.
+    time_header: the header with the UNIX time of signing. If it is given, `time.body` is signed instead of the body,
+        and the time must be near the arrival. Defaults to none: an old call-back can then be replayed.
     """
 
     header: str
@@ -131,7 +131,7 @@ def header(callback: ReceivedCallback, name: str) -> str:
 
 
 def checked_time(callback: ReceivedCallback, name: str) -> int:
-    """The time that a header says, if it is near the moment at which the call-back came."""
+    """The time in a header; raises BadCallback unless it is near the call-back's arrival."""
     text = header(callback, name)
     if _SECONDS.fullmatch(text) is None:
         raise BadCallback(f"its header {name} is no UNIX time")
@@ -142,7 +142,7 @@ def checked_time(callback: ReceivedCallback, name: str) -> int:
 
 
 def _is_any(expected: Sequence[bytes], given: Iterable[bytes]) -> bool:
-    """Compares all with all, in a time that does not tell how much of one was right."""
+    """Whether any given signature is an expected one. Compares in a time that does not reveal how much was right."""
     fits = False
     for one in given:
         for other in expected:
@@ -151,8 +151,8 @@ def _is_any(expected: Sequence[bytes], given: Iterable[bytes]) -> bool:
 
 
 class PublishedKeys(Generic[Keys]):
-    """Keys that a provider publishes: kept for a day. Where none of them fits, they are fetched again, but not soon
-    after the last time, so that nobody can cause a request with every forged call-back."""
+    """Keys that a provider publishes, cached for a day. If none of them fits, they are fetched again, but not within
+    `PAUSE_S` of the last fetch, so that forged call-backs cannot cause a request each."""
 
     def __init__(
         self,
@@ -168,7 +168,8 @@ class PublishedKeys(Generic[Keys]):
         self._fetching: asyncio.Task[Keys] | None = None
 
     async def check(self, http: ProviderHttp, fits: Callable[[Keys], bool]) -> None:
-        """Raises BadCallback unless the keys fit, those of now or newer ones; ProviderError if they cannot be had."""
+        """Raises BadCallback unless the cached keys or newly fetched ones fit; ProviderError if they cannot be
+        fetched."""
         if fits(await self.current(http)):
             return
         newer = await self.newer(http)
@@ -181,13 +182,13 @@ class PublishedKeys(Generic[Keys]):
         return await self._fetched(http)
 
     async def newer(self, http: ProviderHttp) -> Keys | None:
-        """The keys as they are now; None if they were fetched a moment ago."""
+        """Newly fetched keys; None if they were fetched a moment ago."""
         if self._clock() - self._tried_at < PAUSE_S:
             return None
         return await self._fetched(http)
 
     async def _fetched(self, http: ProviderHttp) -> Keys:
-        """Call-backs that come together share one request."""
+        """Fetches the keys. Call-backs that arrive together share one request."""
         loop = asyncio.get_running_loop()
         running = self._fetching
         if running is None or running.done() or running.get_loop() is not loop:
@@ -203,13 +204,13 @@ class PublishedKeys(Generic[Keys]):
 
 
 def _seen(task: asyncio.Task[Any]) -> None:
-    """An error is told to whoever waits; if nobody does any more, it is not reported as lost."""
+    """Marks the task's error as retrieved, so that asyncio does not report it if nobody waits for the task any more."""
     if not task.cancelled():
         task.exception()
 
 
 def ed25519_keys(jwks: Any) -> tuple[bytes, ...]:
-    """The ed25519 keys of a JSON Web Key Set. Keys of other kinds, and broken ones, are passed over."""
+    """The ed25519 keys of a JSON Web Key Set. Keys of other kinds, and broken ones, are skipped."""
     keys = []
     for one in all_found(jwks, "keys")[: 5 * MOST_KEYS]:
         if text_at(one, "crv") != "Ed25519" or (text := text_at(one, "x")) is None:

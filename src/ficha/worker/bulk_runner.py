@@ -1,7 +1,7 @@
-"""Works on bulk acts: looks for an act's next jobs, does it to them, rests, and so on until it is done or stopped.
+"""Works on bulk acts: finds an act's next jobs, does the act to them, rests, and repeats until it is done or stopped.
 
-An act is held by a time that each step renews. If the process dies, that time comes, and another one goes on where the
-last step ended. A step is small and rests follow, so that no call of a user waits for it.
+An act is held until a time that each step renews. If the process dies, the hold expires, and another process goes on
+where the last step ended. Steps are small and followed by rests, so that no user's call waits for them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ log = logging.getLogger("ficha.worker")
 AT_ONCE: Final = 2
 """Bulk acts that one process works on at a time."""
 STEP_JOBS = 20
-"""Jobs of one step, which is one transaction."""
+"""The most jobs of one step, which is one transaction."""
 STEP_SEARCHED: Final = 2_000
-"""Jobs that are looked at for one step."""
+"""The most jobs that are scanned for one step."""
 HOLD_S = 30.0
-"""How long an act is held before whoever works on it is taken for dead."""
+"""How long an act is held before its process is treated as dead."""
 REST_S = 0.02
-"""The shortest rest between two steps. After a longer step the rest is as long as the step was."""
+"""The shortest rest between two steps. A rest is as long as the step before it, if that was longer."""
 
 
 class BulkRunner(DueRunner):
@@ -74,7 +74,7 @@ class BulkRunner(DueRunner):
             log.info("the bulk act %s is done: %d jobs, %d failed", held.id, held.done, held.failed)
 
     async def _step(self, act: BulkAct) -> BulkAct | None:
-        """The act after its next jobs; None if it is not held any more."""
+        """Does the act to its next jobs and returns it; None if it is no longer held."""
         part = await self._operations.next_bulk_jobs(act, STEP_JOBS, STEP_SEARCHED)
         jobs = [job.id for job in part.jobs]
         try:
@@ -87,7 +87,8 @@ class BulkRunner(DueRunner):
             return await self._one_by_one(act, jobs, part.stopped)
 
     async def _one_by_one(self, act: BulkAct, jobs: list[str], stopped: str | None) -> BulkAct | None:
-        """One job of them breaks its transaction, such as one whose rows were changed by hand: it fails alone."""
+        """Does the act to each job alone, because one breaks the transaction (its rows were changed by hand, say): only
+        that one fails."""
         held: BulkAct | None = act
         for job_id in jobs:
             if held is None:

@@ -1,4 +1,4 @@
-"""Grouping: jobs of a tool whose handler takes several per call wait a moment for each other."""
+"""Grouping: if a tool's handler takes several jobs per call, its jobs wait a moment for each other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .run import Run
 class CallGroups:
     """Starts the runs of a tool together: when there are enough, or when the first has waited `linger_ms`.
 
-    A group that is not full goes on collecting while its tool has all its `max_calls` under way: it could not begin.
+    A group that is not full goes on collecting while all `max_calls` of its tool are under way: it could not begin.
 
-    start: begins a call; `call_ended` must follow. most: as many runs as there can be at once.
+    start: begins a call; `call_ended` must follow. most: the most runs that there can be at once.
     """
 
     def __init__(self, start: Callable[[list[Run]], None], most: int) -> None:

@@ -42,9 +42,9 @@ from .tool_runner import ToolRunner
 MESSAGE_BYTES: Final = 64 * 2**20
 """The longest message that a worker reads, unless its application sets another limit."""
 ENVELOPE_BYTES: Final = 1_024
-"""The most that a message has besides the value in it."""
+"""The most bytes of a message besides the value in it."""
 VERBS: Final = frozenset({"checkpoint", "files_of", "note", "report", "save_step", "steps", "url_of"})
-"""What a handler's process may call of `LeaseOperations`: what `JobContext` calls."""
+"""The methods of `LeaseOperations` that a handler's process may call: those that `JobContext` calls."""
 CALLS_AT_ONCE: Final = 64
 """How many calls of one process are answered at once; further ones wait."""
 VALUE_DEPTH: Final = 400
@@ -58,13 +58,13 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask a worker to stop; they may be sent to all of its processes at once."""
 
 HEADROOM_BYTES: Final = 10 * 2**20
-"""The memory that a run needs at least: the stack of a handler's thread, and a little."""
+"""The least memory that a run needs: the stack of a handler's thread, and a little more."""
 
 MISSING_VARIABLE: Final = (
     "; if that is an environment variable, name it in the tool's `environment`, since a child process gets few of them"
 )
 QualifiedName = tuple[str, str]
-"""A function or class by its module and its qualified name."""
+"""The module and the qualified name of a function or class."""
 
 
 class ChildSpec(Struct, frozen=True):
@@ -81,7 +81,7 @@ class ChildSpec(Struct, frozen=True):
     """The worker's log levels by logger; "" is the root."""
     message_bytes: int
     is_traced: bool = False
-    """Whether the worker is told how long steps took."""
+    """Whether the child reports to the worker how long steps took."""
 
 
 # Messages from the worker
@@ -111,8 +111,8 @@ class ParentReply(Struct, tag=True):
 
 
 class ChildReady(Struct, tag=True):
-    """The handler was imported, or that failed; the child takes jobs either way. If its tool could not be set up, the
-    error and its traceback, and the child takes none."""
+    """The child takes jobs; if importing the handler failed, its runs fail. `setup_failed`: the error and traceback if
+    the tool could not be set up; then the child takes no jobs."""
 
     setup_failed: tuple[str, str | None] | None = None
 
@@ -127,7 +127,7 @@ class ChildCall(Struct, tag=True):
 
 
 class RunEnded(Struct, tag=True):
-    """What the handler returned or raised: a value of the named kind, else plain JSON."""
+    """What the handler returned or raised: a value of the class named `kind`, else plain JSON."""
 
     value: Raw
     kind: str | None = None
@@ -234,7 +234,7 @@ class ChildRunner:
         await self._closed.wait()
 
     def _find_handler(self) -> Tool | Failure:
-        # Only here: the worker imports this module too, and not every worker declares a tool.
+        # Imported here, because the worker imports this module too, and not every worker declares a tool.
         from ..payload_schema import payload_of
 
         spec = self._spec
@@ -402,7 +402,7 @@ def _named(name: QualifiedName) -> Any:
 
 def _limit_memory(most_bytes: int | None) -> None:
     """Limits what can be allocated; None for no limit. The hard limit stays, so that this one can be lifted again."""
-    # Only here: Windows has no such module.
+    # Imported here, because Windows has no such module.
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)

@@ -23,12 +23,12 @@ ALWAYS: Final = (
     *("CUDA_*", "GOMP_*", "HIP_*", "HSA_*", "KMP_*", "MALLOC_*", "MKL_*", "NUMEXPR_*", "NVIDIA_*", "OMP_*"),
     *("OPENBLAS_*", "ROCR_*"),
 )
-"""The variables that every child gets: those of the system, of Python, and of devices and number libraries. One that
-ends in * stands for all that begin so."""
+"""The variables that every child gets: those of the system, of Python, and of devices and number libraries. A name that
+ends in * stands for every variable that begins so."""
 
 
 def environment_for(names: Iterable[str], source: Mapping[str, str]) -> dict[str, str]:
-    """The part of an environment that a child gets whose tool names these variables."""
+    """The part of an environment that a child gets if its tool names these variables."""
     wanted = (*ALWAYS, *names)
     whole = {name for name in wanted if not name.endswith("*")}
     beginnings = tuple(name[:-1] for name in wanted if name.endswith("*"))
@@ -50,7 +50,7 @@ class InterpreterProcess(SpawnProcess):
 
 class _Start(popen_spawn_posix.Popen):
     def _launch(self, process_obj: Any) -> None:
-        """As multiprocessing's own, which cannot be given an environment."""
+        """Does what multiprocessing's own method does, which accepts no environment."""
         tracker = resource_tracker.getfd()
         assert tracker is not None
         text = io.BytesIO()
@@ -62,7 +62,7 @@ class _Start(popen_spawn_posix.Popen):
             set_spawning_popen(None)
         ended, ends = os.pipe()
         read, write = os.pipe()
-        # Also closed where the start fails.
+        # Closes these also if the start fails.
         self.finalizer = util.Finalize(self, _close, (ended, write))
         try:
             command = spawn.get_command_line(tracker_fd=tracker, pipe_handle=read)

@@ -1,7 +1,7 @@
-"""Collects what providers made: asks about each job whose time has come, copies its files, and finishes it.
+"""Collects what providers made: polls for each job that is due, copies its files, and finishes it.
 
-A job is held while its provider is asked, by a time that is renewed. If the process dies, the time comes again and
-another one asks. What a provider said in a call-back that proved to be its own is read instead of asking.
+A job is held while its provider is polled, until a time that is renewed. If the process dies, the hold expires and
+another process polls. If a verified call-back told how the work ended, it is used instead of a poll.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from .starter import provider_span, trace_of
 log = logging.getLogger("ficha.providers")
 
 AT_ONCE: Final = 20
-"""Jobs that are collected at a time, at most."""
+"""The most jobs that are collected at a time."""
 HOLD_S = 30.0
-"""How long a job is held before whoever holds it is taken for dead. It is renewed three times as often."""
+"""How long a job is held before its holder is treated as dead. The hold is renewed after a third of that time."""
 MILLISECONDS: Final = 1_000
 
 
@@ -66,7 +66,7 @@ class Collector(DueRunner):
         free = AT_ONCE - len(self._tasks)
         if free <= 0:
             return 0
-        # Those under way are listed too, when a call-back has come meanwhile: they are looked at again when they end.
+        # Jobs under way are listed too if a call-back has arrived meanwhile; they are polled again when they end.
         listed = await self._operations.due_polls(self._providers, AT_ONCE + 1)
         under_way = {*self._tasks.values()}
         due = [poll.job_id for poll in listed if not poll.wait_ms and poll.job_id not in under_way][:free]
@@ -84,12 +84,12 @@ class Collector(DueRunner):
         return await self._operations.wait_for_polls(timeout_s, since=since)
 
     def _due_in_s(self) -> float:
-        """A provider that is to be asked later than the next look is left to another worker."""
+        """A burst does not wait for a poll that is due `POLL_S` or more from now: that is left to another worker."""
         due_s = max(0.0, self._look_at - time.monotonic())
         return due_s if due_s < due_runner.POLL_S else float("inf")
 
     async def _hold(self, job_id: str) -> Job | None:
-        """The job, if it can be taken. An error of one must not end the wait for the others."""
+        """Holds the job; None if it cannot. An error about one job must not end the wait for the others."""
         try:
             return await self._operations.hold_poll(job_id, HOLD_S)
         except (Refused, StoreError) as error:
@@ -118,7 +118,7 @@ class Collector(DueRunner):
         except (Refused, StoreError) as error:
             log.warning("what %s said of job %s was not written: %s", provider.name, job.id, error)
         except Exception:
-            # Not an error of Ficha's, and not the end: the provider is asked again until the job's deadline.
+            # Not an error of Ficha, and not final: the provider is polled again until the job's deadline.
             log.exception("what %s made of job %s could not be collected", provider.name, job.id)
             await self._again(job, provider, hold)
 
@@ -170,7 +170,7 @@ class Collector(DueRunner):
             return c.Failed(words, final=True, provider_cost=await self._cost(job, result))
         value = {"output": msgspec.to_builtins(result.output), "files": files}
         cost = await self._cost(job, result)
-        # Of several items asked for, those that it made a file for were delivered; the others are refunded.
+        # Of several requested items, those that the provider made a file for were delivered; the others are refunded.
         delivered = len(files) if 0 < len(files) < job.spec.units else None
         try:
             stored = arg.stored(value, "the result", self._operations.limits)
@@ -179,7 +179,7 @@ class Collector(DueRunner):
             return c.Failed(arg.text(f"the result cannot be stored: {error}"), final=True, provider_cost=cost)
 
     async def _cost(self, job: Job, result: ProviderResult) -> int | None:
-        """What the provider took for its work, by its own word or else by the tool's."""
+        """What the provider charged for its work, as it reports or else as the tool computes it."""
         tool = self._tools[job.spec.tool]
         if result.cost is not None or tool.provider_cost is None:
             return millionths(result.cost)
@@ -229,7 +229,7 @@ class _Hold:
                 log.debug("the hold of job %s was not renewed: %s", self._job_id, error)
                 continue
             if job is None:
-                # The job ended, or a call-back came: then it is looked at again afterwards.
+                # The job ended, or a call-back arrived: then the job is polled again afterwards.
                 return
             assert isinstance(job.place, Awaiting)
             assert job.place.poll_at is not None

@@ -47,7 +47,7 @@ class End(Struct, frozen=True, eq=False, gc=False):
 class Completer:
     """Writes all ends of one turn of the event loop in one call.
 
-    written: called with each end once it is written, and with the job's status if nothing was changed. gives_up:
+    written: called with each end once it is written, and with the job's status if the end changed nothing. gives_up:
     whether to stop retrying while the database is unreachable.
     """
 
@@ -65,7 +65,7 @@ class Completer:
         self.unwritten += 1
         self._ends.append(end)
         if len(self._ends) == 1:
-            # Outside the context of the run that ended first: others' ends are written with it.
+            # In a new context, not that of the run that ended first, because ends of other runs are written with it.
             asyncio.get_running_loop().call_soon(self._flush, context=Context())
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ def _unchanged(answer: Finished | Refused) -> str | None:
 
 
 def _with_provider_cost(run: Run, ending: c.Ending) -> c.Ending:
-    """What the tool says that the provider takes, if the run itself did not say so."""
+    """Adds what the provider charges, as the tool computes it, unless the run itself reported it."""
     if run.tool.provider_cost is None or not isinstance(ending, c.Completed) or ending.provider_cost is not None:
         return ending
     return replace(ending, provider_cost=run.tool.provider_cost_of(run.lease.claimed.payload))
@@ -175,7 +175,7 @@ def _kept(traceback: str | None) -> str | None:
 
 
 def _trace(spans: tracing.Tracing, end: End, answer: Finished | Refused) -> None:
-    """Ends the span of the run, and makes that of the write of its end."""
+    """Ends the span of the run, and adds a span for the write of its end."""
     if end.run is None or end.run.span is None:
         return
     job, facts = end.lease.claimed.job, end.facts

@@ -74,11 +74,11 @@ class Facts(Struct, frozen=True, gc=False):
 
     @property
     def trace_context(self) -> str:
-        """That of this run."""
+        """The trace context of this run."""
         return run_context(self.id, self.spec.trace_context, self.epoch)
 
     def step_span(self, name: str) -> AbstractContextManager[Any]:
-        """The span of a step of this run, if spans are made."""
+        """The span of a step of this run, if tracing is on."""
         return _NO_SPAN if tracing.steps is None else tracing.steps.step(self.trace_context, name)
 
     def log_fields(self, status: str, duration_s: float) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class BaseJobContext:
         return self._device
 
     def _file_ids(self, field: str) -> list[str]:
-        """The files that a field of the payload names, or the one of this id."""
+        """The ids of the files that a field of the payload names; an id is returned as it is."""
         value = self.payload.get(field, field)
         found = [
             one.get("file") if isinstance(one, dict) else one for one in (value if isinstance(value, list) else [value])
@@ -179,8 +179,8 @@ class BaseJobContext:
     def traceparent(self) -> str:
         """The W3C trace context of this run, for the headers of calls to other services.
 
-        The trace is the submit's; that of a job which was submitted without one has the job's id. If the submit's
-        correlation id is a `traceparent`, that counts.
+        The trace is the submit's. If the submit had none, a correlation id that is a `traceparent` is used, else a
+        trace with the job's id.
         """
         return self._facts.trace_context.partition(" ")[0]
 
@@ -240,9 +240,9 @@ class JobContext(BaseJobContext):
         """Runs the function and stores its result as JSON; if a result is stored already, returns that instead.
 
         A plain function runs in a thread. Two calls at once run it once. Another function or other arguments under the
-        same name are an error.
-        The result is returned as it was stored, also the first time: as the type that the function's annotation says it
-        returns (a model, a dataclass, a date), else as plain JSON. What cannot be stored ends the job.
+        same name are an error. The result is returned as it was stored, also the first time: as the type of the
+        function's return annotation (a model, a dataclass, a date), else as plain JSON. A result that cannot be stored
+        fails the job for good.
         """
         stored = await self.steps.acquire(name, function, args, options)
         try:
@@ -257,7 +257,7 @@ class JobContext(BaseJobContext):
             self.steps.release(name)
 
     def _with_file(self, value: Any) -> Any:
-        """The value of a step; a file can be read in this run too."""
+        """The value of a step; a file in it is bound to this run, so that it can be read."""
         if isinstance(value, BaseJobFile):
             value.bind(value._facts, self._lease_call)
         return value
@@ -335,10 +335,10 @@ class JobContext(BaseJobContext):
         return JobFile(file_id, self._file_facts.get(file_id), self._lease_call)
 
     async def save(self, name: str, data: FileData) -> JobFile:
-        """Stores a file as a result of the job, and returns it; a result that holds it shows where it is.
+        """Stores a file as a result of the job, and returns it; put it into the job's result to show where it is.
 
-        data: bytes, a path, a file that is open in binary mode, or chunks of bytes. A run that is repeated saves its
-        files again: save inside a step what must be there once.
+        data: bytes, a path, a file that is open in binary mode, or chunks of bytes. A repeated run saves its files
+        again; to save a file only once, save it inside a step.
         """
         made: FileFacts = msgspec.convert(await self._lease_call("save_file", name, data), FileFacts)
         self._file_facts[made.id] = made
@@ -437,7 +437,7 @@ class ThreadJobContext(BaseJobContext):
 
 
 async def bind_files(job: JobContext, files: Sequence[BaseJobFile]) -> str | None:
-    """Tells the files of a payload what they are and how they are read; why it cannot, if one is gone."""
+    """Gives the files of a payload their facts and their reader; returns the problem if a file is gone."""
     unknown = [file_id for file_id in dict.fromkeys(file.id for file in files) if file_id not in job._file_facts]
     if unknown:
         found = msgspec.convert(await job._lease_call("files_of", unknown), list[FileFacts])
@@ -450,7 +450,7 @@ async def bind_files(job: JobContext, files: Sequence[BaseJobFile]) -> str | Non
 
 
 def bind_to_thread(context: ThreadJobContext, files: Sequence[BaseJobFile]) -> None:
-    """Lets the files of a payload be waited for in the context's thread."""
+    """Makes reads of a payload's files block the context's thread."""
     for file in files:
         if isinstance(file, ThreadJobFile):
             file.wait_with(context._wait)

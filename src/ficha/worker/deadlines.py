@@ -41,7 +41,7 @@ class Deadlines(Generic[T]):
         self._timer = None if at == float("inf") else self._loop.call_at(at, self._check)
 
     def _check(self) -> None:
-        # The timer was set for the earliest deadline of its time; that run may have ended since.
+        # The timer was set for what was then the earliest deadline; that run may have ended since.
         now = self._loop.time()
         for queue in self._queues.values():
             while queue:

@@ -1,8 +1,8 @@
-"""Sends webhooks: each message until its endpoint has taken it, or for three days.
+"""Sends webhooks: each message until its endpoint accepts it, for at most three days.
 
-A message is held while it is sent, and what came of it is recorded. If the process dies in between, another one sends
-it again: receivers tell repeats by the id, which stays. So that an endpoint that is slow or away delays nobody else,
-only a few messages to each endpoint, and to those of one account, are under way at a time.
+A message is held while it is sent, and the outcome is recorded. If the process dies in between, another one sends it
+again; receivers recognise the repeat by its id, which stays the same. Only a few messages to one endpoint, and to the
+endpoints of one account, are under way at a time, so that a slow or unreachable endpoint delays nobody else.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from .due_runner import DueRunner
 log = logging.getLogger("ficha.worker")
 
 AT_ONCE: Final = 50
-"""Messages under way at a time, at most."""
+"""The most messages under way at a time."""
 ENDPOINT_AT_ONCE: Final = 4
 ACCOUNT_AT_ONCE: Final = 8
 OPERATOR_AT_ONCE: Final = 16
-"""Of those, the ones to one endpoint, to the endpoints of one account, and to the operator's."""
+"""The most of those to one endpoint, to the endpoints of one account, and to the operator's endpoints."""
 GRACE_S: Final = 10.0
-"""How much longer than its timeout a message is held: so that what came of it can be recorded."""
+"""How much longer than its timeout a message is held, so that the outcome can be recorded."""
 PRUNE_S: Final = 60.0
-"""How often messages that ended long ago are looked for."""
+"""The pause between two deletions of messages that ended long ago; 1 s while there are more."""
 ANSWER_BYTES: Final = 4_096
-"""How much of an answer is read, so that its connection can be used again. What it says does not matter."""
+"""How much of an answer is read, so that its connection can be reused. Its content does not matter."""
 
 
 class DeliveryRunner(DueRunner):
@@ -54,7 +54,7 @@ class DeliveryRunner(DueRunner):
 
     def __init__(self, operations: WebhookOperations, outbound: Outbound, *, timeout_s: float) -> None:
         with needs_extra("providers"):
-            # Where it is not installed, the worker says so when it starts, and not with each message.
+            # Imported here, so that a worker without the extra fails at its start, not with each message.
             import standardwebhooks  # noqa: F401
         super().__init__()
         self._operations = operations
@@ -74,7 +74,7 @@ class DeliveryRunner(DueRunner):
                 if held.delivery is not None:
                     self._start(self._run(held), held.delivery)
                     begun += 1
-            # A page full of messages to endpoints that have enough under way may hide those to others.
+            # A page full of messages to busy endpoints may hide messages to others, so another page is read.
             if len(due) < free or len(chosen) == len(due):
                 break
         return begun
@@ -86,7 +86,7 @@ class DeliveryRunner(DueRunner):
         return await self._operations.wait_for_deliveries(timeout_s, since=since)
 
     def _full(self) -> tuple[list[str], list[str]]:
-        """The owners and the endpoints that have enough under way."""
+        """The owners and the endpoints that already have the most messages under way."""
         owners, endpoints = Counter(one.owner for one in self._tasks.values()), self._per_endpoint()
         return (
             [owner for owner, count in owners.items() if count >= _most(owner)],
@@ -97,7 +97,7 @@ class DeliveryRunner(DueRunner):
         return Counter(one.endpoint_id for one in self._tasks.values())
 
     def _chosen(self, due: list[Delivery]) -> list[Delivery]:
-        """Those that may be under way beside what is."""
+        """The messages that may be sent besides those under way."""
         owners, endpoints = Counter(one.owner for one in self._tasks.values()), self._per_endpoint()
         chosen = []
         for one in due:
@@ -108,7 +108,7 @@ class DeliveryRunner(DueRunner):
         return chosen
 
     async def _hold(self, delivery: Delivery) -> DeliveryHeld:
-        """The message, if it can be taken. An error of one must not end the wait for the others."""
+        """Holds the message, if it can. An error about one message must not end the wait for the others."""
         try:
             return await self._operations.hold_delivery(delivery, self._hold_s)
         except (Refused, StoreError) as error:
@@ -136,11 +136,11 @@ class DeliveryRunner(DueRunner):
             log.warning("the webhook endpoint %s is disabled: %s", held.endpoint.id, error)
 
     async def _send(self, delivery: Delivery, endpoint: Endpoint) -> tuple[int | None, str | None]:
-        """The status of the answer, and why the message is not delivered, if so."""
+        """Sends a message; returns the status of the answer and, if it was not delivered, why."""
         content = delivery.body.encode()
         headers = {"content-type": "application/json", "user-agent": "Ficha-Webhooks"}
         try:
-            # By the database's clock, as all times of records: since it was held until then.
+            # By the database's clock, as all times in records: `due_at` is the end of the hold that began just now.
             now = delivery.due_at - int(self._hold_s * SECOND)
             valid = [secret for secret, ends_at in endpoint.secrets if ends_at is None or ends_at > now]
             headers |= signature_headers(valid, delivery.id, datetime.fromtimestamp(time.time(), UTC), delivery.body)
@@ -170,7 +170,7 @@ class DeliveryRunner(DueRunner):
 
 
 def _fields(delivery: Delivery, worker: str | None, duration_s: float) -> dict[str, Any]:
-    """The fields of a log line: those of the job that the message tells of, as the message has them."""
+    """The fields of a log line: those of the message's job, as the message has them."""
     if delivery.job_id is None:
         return {"worker": worker, "duration_s": round(duration_s, 6)}
     told: dict[str, Any] = read_json(delivery.body).get("data", {})

@@ -1,6 +1,6 @@
-"""What runs beside the jobs of a worker: it looks for what is due, takes it, and runs it, many at a time.
+"""The base of what a worker runs beside its jobs: finds items that are due, holds them, and runs many at a time.
 
-What is taken is held by a time in the database. If the process dies, that time comes, and another one takes it.
+An item is held until a time in the database. If the process dies, the hold expires, and another process takes the item.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from ..store.base import StoreError
 log = logging.getLogger("ficha.worker")
 
 POLL_S = 5.0
-"""Wake-ups are only hints, so what is due is also looked for this often."""
+"""How often due items are looked for without a wake-up, because wake-ups are only hints."""
 STOPPING_S: Final = 2.0
-"""How long what is under way may take to end when the worker stops."""
+"""How long items under way may take to end when the worker stops."""
 
 
 class DueRunner:
-    """Runs what is due until cancelled. Its kinds say what that is (`_begin`) and who tells of more (`_heard`,
-    `_wait_for_word`)."""
+    """Runs due items until cancelled. A subclass defines what is due (`_begin`) and how to wait for a wake-up
+    (`_heard`, `_wait_for_word`)."""
 
     what: ClassVar[str]
-    """What it looks for, as the log calls it."""
+    """The plural of its items, for the log."""
     worker: str | None = None
-    """The worker that it runs beside, for the log."""
+    """The name of its worker, for the log."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[None], Any] = {}
-        """What is under way, and what each is about."""
+        """The tasks under way, each with its item."""
         self._look_at = float("inf")
-        """When something falls due of which nobody tells, such as another try of what failed here."""
+        """When to look again without a wake-up, such as for the retry of an item that failed here."""
         self._is_waiting = False
         self._changed = asyncio.Event()
-        """Whether something has ended since the last look, or falls due sooner than what is waited for."""
+        """Set when a task has ended since the last look, or when `_look_at` has moved to an earlier time."""
 
     async def run(self) -> None:
-        """Until cancelled; what is under way may still end, within a little while."""
+        """Runs until cancelled; then items under way have `STOPPING_S` to end."""
         tries = 0
         try:
             while True:
@@ -62,8 +62,8 @@ class DueRunner:
             await stop_tasks(self._tasks, STOPPING_S)
 
     async def drain(self, within_s: float = 0.0) -> int:
-        """Runs all that is due by now, what becomes due meanwhile, and what a burst waits for that falls due within so
-        many seconds; returns how much that was."""
+        """Runs all items that are due now or become due meanwhile, and those that `_due_in_s` expects within
+        `within_s`; returns how many it started."""
         ends_at = time.monotonic() + within_s
         begun = 0
         try:
@@ -82,28 +82,28 @@ class DueRunner:
         finally:
             await stop_tasks(self._tasks, STOPPING_S)
 
-    # Of each kind
+    # What subclasses define
 
     async def _begin(self) -> int:
-        """Takes what is due, as much as may be under way, and starts it; returns how much that was."""
+        """Holds and starts due items, as many as may be under way; returns how many."""
         raise NotImplementedError
 
     def _heard(self) -> int:
-        """What to pass to `_wait_for_word`."""
+        """What to pass to `_wait_for_word` as `since`."""
         raise NotImplementedError
 
     async def _wait_for_word(self, timeout_s: float, since: int) -> bool:
-        """Returns when somebody tells of more, or the time is up."""
+        """Returns when a wake-up announces more items, or the time is up."""
         raise NotImplementedError
 
     async def _tidy(self) -> None:
-        """What else is to be done now and then."""
+        """Other work to be done after each look."""
 
     def _due_in_s(self) -> float:
-        """In how many seconds something falls due that a burst waits for."""
+        """How many seconds until the next item that `drain` should wait for falls due."""
         return float("inf")
 
-    # For all kinds
+    # For subclasses
 
     def _start(self, running: Coroutine[Any, Any, None], about: Any) -> None:
         task = asyncio.create_task(running, name=f"ficha {self.what}")
@@ -111,7 +111,7 @@ class DueRunner:
         task.add_done_callback(self._end)
 
     def _look_within(self, seconds: float) -> None:
-        """Looks again after so long, if not before."""
+        """Has the runner look again within this time."""
         at = time.monotonic() + seconds
         if at < self._look_at:
             self._look_at = at
@@ -129,7 +129,7 @@ class DueRunner:
         self._changed.set()
 
     async def _wait(self, heard: int) -> None:
-        """Until there is word of more, something under way ends, or it is time to look."""
+        """Waits until a wake-up comes, an item under way ends, or it is time to look."""
         wait_s = max(0.0, min(POLL_S, self._look_at - time.monotonic()))
         waits = [
             asyncio.create_task(self._wait_for_word(wait_s, heard)),

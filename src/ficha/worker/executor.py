@@ -1,4 +1,4 @@
-"""Calls handlers where their tool says: in this process or in a child process, and no more at once than it allows."""
+"""Calls handlers in this process or in a child process, as their tool says, and no more at once than it allows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Executor:
     """Calls a worker's handlers, and owns its threads and child processes."""
 
     def __init__(self, worker: str, setups: Setups, message_bytes: int, starter: Starter | None = None) -> None:
-        # Only here: `import ficha` need not wait for multiprocessing.
+        # Imported here, so that `import ficha` does not wait for multiprocessing.
         from .process_pool import ProcessPool
 
         self._setups = setups
@@ -68,8 +68,8 @@ class Executor:
         return self._in_turn(tool, partial(self._runner(tool).call_group, runs))
 
     def give_up(self, tool: Tool, task: asyncio.Task[Any]) -> None:
-        """Lets others have the turn of a call that does not stop. A thread is left behind, and another takes its
-        place."""
+        """Abandons a call that does not stop, so that its turn is free. If it runs in a thread, another thread takes
+        its place."""
         self._end_turn(task)
         self._runner(tool).give_up(task)
 
@@ -83,7 +83,7 @@ class Executor:
         """The call, which waits for its turn if the tool limits its calls."""
         if tool.setup is not None:
             call = partial(self._noting_setup, tool, call)
-        # Threads wait by themselves: the next call begins without a turn of the loop in between.
+        # Calls on threads queue in `ToolThreads`: a thread begins the next one without a turn of the event loop.
         has_threads = tool.isolation != "process" and not tool.is_async
         return call() if tool.max_calls is None or has_threads else self._wait_for_turn(tool, tool.max_calls, call)
 

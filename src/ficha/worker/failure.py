@@ -36,7 +36,7 @@ class Failure(Struct, frozen=True):
 
 
 class SetupFailed(Exception):
-    """The tool could not be set up, so the run has not begun: that says nothing about the job, which goes back to the
+    """The tool could not be set up, so the run has not begun. This is not a failure of the job, which goes back to the
     queue. The traceback is only for the log."""
 
     def __init__(self, error: str, traceback: str | None = None) -> None:
@@ -62,5 +62,5 @@ def _message(error: BaseException) -> str:
     try:
         return str(error)[: 4 * SHOWN_CHARS]
     except Exception:
-        # Where `__str__` itself fails, the exception's name has to do.
+        # `__str__` itself failed: the caller uses the exception's name.
         return ""

@@ -1,7 +1,7 @@
-"""Files on their way between a worker and a handler's process: in a folder that both can open, for one run.
+"""Passes files between a worker and a handler's process, through a folder of the run that both can open.
 
-The process has no credentials of the file storage, and a pipe is no place for a gigabyte: the worker copies what the
-handler reads into the folder, and stores what the handler has written there.
+The process has no credentials of the file storage, and a pipe is unfit for a gigabyte: the worker copies the files that
+the handler reads into the folder, and stores those that the handler has written there.
 """
 
 from __future__ import annotations

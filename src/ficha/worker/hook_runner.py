@@ -1,7 +1,7 @@
-"""Runs the hooks of an application: each once for every job that it is for, after the job's end was committed.
+"""Runs an application's hooks: each once for every job that owes it, after the job's end was committed.
 
-A hook is held while it runs, and its end is recorded. If the process dies in between, another one runs it again: what a
-hook does should be safe to repeat, for which the job's id is the key.
+A hook is held while it runs, and its end is recorded. If the process dies in between, another process runs it again, so
+a hook's work should be safe to repeat; the job's id can serve as the key.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from .due_runner import DueRunner
 log = logging.getLogger("ficha.worker")
 
 AT_ONCE: Final = 20
-"""Hooks that run at a time, at most."""
+"""The most hooks that run at a time."""
 GRACE_S: Final = 10.0
-"""How much longer than its timeout a hook is held: so that its end can be recorded."""
+"""How much longer than its timeout a hook is held, so that its end can be recorded."""
 
 
 class Hook(Struct, frozen=True, eq=False):
     """A hook as it was declared.
 
-    ends_itself: whether it is one of Ficha's own, which is called with the operations and the pending hook, and records
-        its end together with what it does.
+    ends_itself: whether it is one of Ficha's own hooks, which is called with the operations and the pending hook, and
+        records its end together with its work.
     """
 
     terms: HookTerms
@@ -50,7 +50,7 @@ class Hook(Struct, frozen=True, eq=False):
 
 
 class HookRunner(DueRunner):
-    """Runs the hooks that are due, of those declared."""
+    """Runs the declared hooks that are due."""
 
     what = "hooks"
 
@@ -75,8 +75,8 @@ class HookRunner(DueRunner):
         return await self._operations.wait_for_hooks(timeout_s, since=since)
 
     async def _hold(self, hook: PendingHook) -> PendingHook | None:
-        """The hook, if it can be taken. An error of one must not end the wait for the others: `asyncio.gather` would
-        raise it even where the runner is being cancelled, and the runner would go on."""
+        """Holds the hook; None if it cannot. An error about one hook must not end the wait for the others:
+        `asyncio.gather` would raise it even while the runner is being cancelled, and the runner would go on."""
         try:
             return await self._operations.hold_hook(hook, self._hooks[hook.name].timeout_s + GRACE_S)
         except (Refused, StoreError) as error:
@@ -94,13 +94,13 @@ class HookRunner(DueRunner):
             if not await self._operations.end_hook(held, error):
                 log.warning("the hook %s for job %s took too long, and is run again", held.name, held.job_id)
             if error is not None:
-                # The pause began when the failure was recorded, so it is over by then.
+                # The pause of the retry began when the failure was recorded, so the retry is due by then.
                 self._look_within(hook_backoff_ms(held.attempts) / 1_000)
         except (Refused, StoreError) as failed:
             log.warning("the hook %s for job %s is run again: %s", held.name, held.job_id, failed)
 
     async def _call(self, held: PendingHook) -> str | None:
-        """Runs it; the error, if it failed."""
+        """Runs the hook; returns the error if it failed."""
         hook = self._hooks[held.name]
         job = None if hook.ends_itself else await self._operations.job(held.job_id)
         if job is not None:
@@ -118,7 +118,7 @@ class HookRunner(DueRunner):
         except Exception as error:
             if job is None:
                 begin(timed(partial(_fields, await self._operations.job(held.job_id), self.worker)))
-            # Not an error of Ficha's, and not the end: it is run again.
+            # Not an error of Ficha, and not final: the hook is run again.
             log.warning("the hook %s for job %s failed; it is run again", held.name, held.job_id, exc_info=error)
             return f"{type(error).__name__}: {error}"
         return None
@@ -139,7 +139,7 @@ def _fields(job: JobView, worker: str | None, duration_s: float) -> dict[str, An
 
 
 def _span(name: str, job: JobView | None) -> AbstractContextManager[Any]:
-    """The span of a hook, if spans are made. Ficha's own hooks have none."""
+    """The span of a hook, if tracing is on. Ficha's own hooks have none."""
     if tracing.active is None or job is None:
         return nullcontext()
     parent = run_context(job.id, job.traceparent, job.epoch)

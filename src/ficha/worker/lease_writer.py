@@ -22,7 +22,7 @@ from .run_log import record
 class LeaseWriter(Struct, frozen=True, eq=False, gc=False):
     """Calls a method of `LeaseOperations` with the run's lease, and retries while the database is unreachable.
 
-    Results of steps are returned as the JSON text that is stored; whoever runs the handler reads it.
+    Results of steps are returned as the stored JSON text, which the process of the handler reads.
 
     gives_up: whether to stop retrying. By default there are no retries.
     """
@@ -43,7 +43,7 @@ class LeaseWriter(Struct, frozen=True, eq=False, gc=False):
             except (Overloaded, StoreError) as error:
                 if self.gives_up() or (verb == "save_file" and not can_be_read_again(args[1])):
                     raise
-                # The handler waits meanwhile: to go on without storing its work would mean to do that again.
+                # The handler waits meanwhile: if it went on without storing its work, the work might have to be redone.
                 record("unwritten", facts_of(self.lease), "running", level=logging.WARNING, error=str(error))
             tries += 1
             await asyncio.sleep(away_pause_s(tries))

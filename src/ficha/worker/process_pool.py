@@ -60,7 +60,7 @@ IDLE_S = 60.0
 TERM_S: Final = 1.0
 """How long a child has between SIGTERM and SIGKILL."""
 NO_PROCESS_S: Final = 10.0
-"""After how long a job is tried again if no process could be started for it."""
+"""How long until a job is retried if no process could be started for it."""
 
 
 class ProcessPool:
@@ -124,7 +124,7 @@ class ProcessPool:
         atexit.unregister(self._kill)
 
     def _idle_child(self, tool: Tool) -> ChildProcess | None:
-        """The oldest idle child: so surplus children stay idle, and end."""
+        """The oldest idle child, so that surplus children stay idle and end."""
         return next((child for child in self._children if child.tool == tool.name and child.is_idle), None)
 
     async def _start(self, tool: Tool) -> ChildProcess:
@@ -243,7 +243,7 @@ class ChildProcess:
             self._idle_timer = None
 
     def close_pipe(self) -> None:
-        """Closes the pipe, at which the child exits: by itself if it is idle, else in the middle of its run."""
+        """Closes the pipe, at which the child exits, even in the middle of a run."""
         self._end_idleness()
         self._writer.close()
 
@@ -319,7 +319,7 @@ class ChildProcess:
                 except (MsgspecError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
                     self._violation = "it sent what is no message of a handler's process"
                 if len(self._answering) >= CALLS_AT_ONCE:
-                    # What it sends meanwhile waits in the pipe, and then the process itself does.
+                    # Its further messages wait in the pipe; once the pipe is full, the process waits too.
                     await asyncio.wait(self._answering, return_when=asyncio.FIRST_COMPLETED)
         if self._violation is not None:
             self.signal(signal.SIGKILL)
@@ -354,7 +354,7 @@ class ChildProcess:
                     logger.handle(record)
 
     async def _answer_call(self, call: ChildCall, run: Run | None) -> None:
-        """Makes a run's call with its `LeaseWriter`."""
+        """Answers a call of a run through the run's `LeaseWriter`."""
         try:
             args, options = read_json(call.given)
             if call.verb not in VERBS | file_spool.VERBS:

@@ -20,7 +20,8 @@ log = logging.getLogger("ficha.worker")
 
 REGISTER_TIMEOUT_S: Final = 2.0
 LAST_TIMEOUT_S: Final = 0.5
-"""The longest that a registration, and the last one, may take: they only inform people."""
+"""The longest that a registration (`REGISTER_TIMEOUT_S`) and the last one (`LAST_TIMEOUT_S`) may take. They are short
+because registrations only inform people."""
 
 
 def worker_name(given: str | None = None) -> str:
@@ -29,7 +30,7 @@ def worker_name(given: str | None = None) -> str:
 
 
 class Registration:
-    """Registers whenever it is called. One that fails is made good by the next.
+    """Registers the worker at each call. If a call fails, the next one makes up for it.
 
     problem: what keeps the worker from its work, if anything does.
     """
@@ -42,7 +43,7 @@ class Registration:
         heartbeat_s: float,
         problem: Callable[[], str | None] = lambda: None,
     ) -> None:
-        # Only here: it takes a tenth of the time of `import ficha`.
+        # Imported here, because it takes a tenth of the time of `import ficha`.
         from importlib.metadata import version
 
         self._problem = problem

@@ -1,6 +1,6 @@
 """The renewer: sends heartbeats for a worker's leases from a separate thread, over a separate connection.
 
-So a handler that blocks the event loop loses neither its own lease nor those of its neighbours.
+A handler that blocks the event loop therefore loses neither its own lease nor those of its neighbours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OpenOperations = Callable[[], AbstractAsyncContextManager[LeaseOperations]]
 """Opens the operations of the renewer's thread."""
 
 OVERDUE_S: Final = 1.0
-"""A run so far beyond its timeout that the event loop should have ended it means that the loop is blocked."""
+"""How far a run is beyond its timeout when the event loop must be blocked, because the loop has not ended it."""
 
 
 class KeptLease(Struct, frozen=True, eq=False, gc=False):

@@ -1,4 +1,4 @@
-"""What a handler can return instead of its result, and the exceptions that it can raise on purpose."""
+"""What a handler may return instead of a result, and the exceptions that it may raise on purpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Partial(Struct, frozen=True):
 
 
 class Retry(Struct, frozen=True):
-    """Run the job again after so many seconds; it does not count as a failure."""
+    """Run the job again after `after` seconds; this does not count as a failure."""
 
     after: float
     reason: str | None = None
@@ -35,8 +35,8 @@ class Accepted(Struct, frozen=True):
 
 
 class StartedWork(Struct, frozen=True):
-    """What a provider tool's run ends with: the provider has the work, and is asked after so many seconds if it has not
-    called back."""
+    """The ending of a provider tool's run: the provider has the work, and is polled after `poll_s` seconds if it has
+    not called back."""
 
     ref: str
     poll_s: float
@@ -47,23 +47,23 @@ ENDINGS = (Partial, Retry, Cancel, Accepted)
 
 
 class UserError(Exception):
-    """Raise it with words for the job's owner, who reads no other exception's text. The run failed, and is retried
-    while the tool has attempts left."""
+    """Raise it with a message for the job's owner, who sees no other exception's message. The run fails, and the job is
+    retried while the tool has attempts left."""
 
 
 class FinalError(UserError):
-    """Raise it where a retry cannot help: the job fails at once and is refunded, however many attempts are left. Its
-    words are for the job's owner, as those of `UserError` are."""
+    """Raise it if a retry cannot help: the job fails at once and is refunded, however many attempts are left. Its
+    message is for the job's owner, as that of `UserError`."""
 
 
 class UnstorableValue(FinalError):
-    """A value that a job was to store is not JSON and has no usual form as JSON, or is too large. Its words are for
-    whoever wrote the tool, not for the job's owner.
+    """A value that a job was to store is not JSON and has no usual form as JSON, or is too large. Its message is for
+    the author of the tool, not for the job's owner.
 
-    It is final: another run would make the paid calls before it again, and fail at the same place.
+    It is final: another run would repeat the paid calls before it, and fail at the same place.
     """
 
 
 def is_for_owner(error: BaseException) -> bool:
-    """Whether an exception's words were written for the job's owner."""
+    """Whether an exception's message is for the job's owner."""
     return isinstance(error, UserError) and not isinstance(error, UnstorableValue)

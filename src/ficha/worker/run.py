@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 _SHARED: Final = ("worker", "tool", "attempt", "status", "duration_s")
 
 StopReason = Literal["lost", "timeout", "stopping"]
-"""The job is no longer this worker's (it was cancelled, for example), its time is up, or the worker stops."""
+"""lost: the job is no longer this worker's, for example because it was cancelled. timeout: its time is up. stopping:
+the worker stops."""
 
 
 class Run(Struct, eq=False, gc=False):
     """The worker's state of one running job. `is_over` once the handler is done or given up.
 
-    span: that of this run, if spans are exported.
-    call_group: all runs that share this call of the handler, itself included; empty where a call takes one job.
+    span: the span of this run, if tracing is on.
+    call_group: all runs that share this call of the handler, itself included; empty if a call takes one job.
 
-    `close` drops the task and the group, the only reference cycles, so no garbage collection is needed: that would be
-    expensive where thousands of runs end each second.
+    `close` drops the task and the group, the only reference cycles, so no garbage collection is needed, which would be
+    expensive when thousands of runs end each second.
     """
 
     lease: Lease
@@ -77,7 +78,7 @@ def facts_of(lease: Lease) -> Facts:
 
 
 def group_fields(runs: Sequence[Run]) -> dict[str, Any]:
-    """The fields of a log line of a call that several runs share: each job's own in a list, the rest as for one."""
+    """The fields of a log line of a call that several runs share: the jobs' own in lists, the others as for one run."""
     each = [run.job.log_fields() for run in runs]
     lists = {"jobs": [one["job"] for one in each], "correlation_ids": [one["correlation_id"] for one in each]}
     return {"job": None, "correlation_id": None, **lists, **{name: each[0][name] for name in _SHARED}}

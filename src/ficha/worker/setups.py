@@ -1,6 +1,6 @@
-"""Tools that are not set up on this worker yet, or could not be, and when that is tried again.
+"""Tools that are not set up on this worker yet, or failed to be, and when their setup is tried again.
 
-Meanwhile the worker claims nothing from their pools, so that jobs are there for workers that can run them.
+Meanwhile the worker claims nothing from their pools, so that their jobs are left to workers that can run them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .failure import SetupFailed
 log = logging.getLogger("ficha.worker")
 
 FIRST_S = 1.0
-"""The first pause; it doubles with each failure."""
+"""The first pause, which doubles with each failure up to `MOST_S`."""
 MOST_S: Final = 60.0
 
 
 class SetupState(Struct, frozen=True, eq=False):
-    """A tool that is not set up: how often that was tried, how it failed last, and until when its jobs are left to
+    """A tool that is not set up: how often its setup was tried, its last failure, and until when its jobs are left to
     others (infinity while it is being set up before its first job)."""
 
     tool: Tool
@@ -42,7 +42,7 @@ class Setups:
 
     @property
     def problem(self) -> str | None:
-        """What people should know about this worker."""
+        """The failed setups, for people who look at this worker; None if there are none."""
         failed = {name: state.failed for name, state in sorted(self._states.items()) if state.failed is not None}
         return redacted("; ".join(f"tool {name} could not be set up: {why}" for name, why in failed.items())) or None
 
@@ -53,7 +53,7 @@ class Setups:
             raise SetupFailed(*state.failed.args)
 
     def begin(self, tool: Tool) -> None:
-        """The tool is being set up before its first job; its pool is closed until that has worked."""
+        """Closes the pool of a tool that is being set up before its first job, until its setup has worked."""
         self._states[tool.name] = SetupState(tool, 0, None, float("inf"))
 
     def failed(self, tool: Tool, failed: SetupFailed) -> float:
@@ -89,6 +89,6 @@ class Setups:
         return tuple(pool for pool in pools if pool not in closed)
 
     def next_try_s(self) -> float:
-        """In how many seconds another pool is open."""
+        """How many seconds until another pool opens."""
         now = time.monotonic()
         return min((state.until - now for state in self._states.values() if now < state.until), default=float("inf"))

@@ -1,8 +1,8 @@
-"""Starts the work of provider tools: the tool's function makes a call, the provider gets it, and the job waits.
+"""Starts the work of provider tools: the tool's function returns a call, the provider gets it, and the job waits.
 
-The same run of a job always has the same key and the same call-back address, whichever process makes the request: a
-provider that takes keys starts the work once, however often a worker dies here. Work that a provider has begun and that
-nobody waits for is cancelled there.
+The same run of a job always has the same key and the same call-back address, whichever process makes the request, so a
+provider that takes keys starts the work once, however often a worker dies here. Work that nobody waits for any more is
+cancelled at the provider.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from .run import Run
 log = logging.getLogger("ficha.providers")
 
 BACKOFF_MAX_S: Final = 60.0
-"""The longest pause between two tries of a start that can safely be repeated."""
+"""The longest pause between two tries of a start that is safe to repeat."""
 TELLING_S: Final = 3_600.0
-"""How long after a job's end its provider is told, if it does not answer."""
+"""For how long after a job's end a failed cancellation at its provider is tried again."""
 
 
 class Starter:
-    """Starts work at providers, and cancels what nobody waits for."""
+    """Starts work at providers, and cancels work that nobody waits for."""
 
     def __init__(self, operations: ProviderOperations) -> None:
         self._operations = operations
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def start(self, run: Run, make_call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """How the run ends: the provider accepted the work, or why not."""
+        """Starts the work of a run; returns how the run ends: the provider accepted the work, or why it did not."""
         call = await make_call()
         if isinstance(call, ENDINGS):
             return call
@@ -53,7 +53,7 @@ class Starter:
             return Failure(f"the function of a provider tool returns a ProviderCall, not {type(call).__name__}", True)
         provider = run.tool.provider
         assert provider is not None
-        # The request goes on if the run is stopped: what the provider begins must not be lost.
+        # The request goes on if the run is stopped: work that the provider begins must not be lost.
         starting = self._spawn(self._request(run, provider, call))
         try:
             return await asyncio.shield(starting)
@@ -66,7 +66,7 @@ class Starter:
             raise
 
     async def close(self) -> None:
-        """Ends what is still under way."""
+        """Cancels the requests that are still under way."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -89,8 +89,8 @@ class Starter:
         return StartedWork(ref, provider.poll_s)
 
     def _failed(self, run: Run, provider: Provider, error: ProviderError) -> Retry | Failure:
-        """A start that failed is tried again for as long as the job may run, if that cannot start the work twice: the
-        provider takes keys, or has certainly not heard. Otherwise it is an attempt that failed."""
+        """Has a failed start retried for as long as the job may run, if that cannot start the work twice: the provider
+        takes keys, or certainly did not receive the request. Otherwise the attempt failed."""
         if error.final:
             return Failure(error.message, final=True, for_user=error.for_user)
         lease = run.lease.claimed.job
@@ -102,8 +102,8 @@ class Starter:
         return Failure(error.message, for_user=error.for_user)
 
     def unaccepted(self, end: End, status: str) -> None:
-        """The end of a run changed nothing, because it came too late; `status` is the job's. If a provider has begun
-        work for it, nobody waits for that."""
+        """Handles an end that came too late to change anything: cancels the work that a provider has begun, if nobody
+        waits for it. status: the job's."""
         if end.run is None or end.run.tool.provider is None or not isinstance(end.ending, AcceptedByProvider):
             return
         provider = end.run.tool.provider
@@ -134,7 +134,7 @@ class Starter:
             log.warning("work that nobody waits for could not be cancelled at %s: %s", provider.name, error)
 
     async def tell(self, job: JobView) -> None:
-        """The built-in hook: cancels a job at its provider that ended without it."""
+        """The built-in hook: cancels the work at the provider, because the job ended without it."""
         tool = self._operations.tools.get(job.tool)
         ref = await self._operations.accepted_ref(job.id)
         if tool is None or tool.provider is None or ref is None:
@@ -173,7 +173,7 @@ def trace_of(job: Job) -> str | None:
 
 
 def provider_span(name: str, provider: Provider, job: Job) -> AbstractContextManager[Any]:
-    """The span of a call to a provider, if spans are made."""
+    """The span of a call to a provider, if tracing is on."""
     if tracing.active is None:
         return nullcontext()
     attributes = tracing.attributes_of(job.id, job.spec, job.attempts + 1, job.epoch)
@@ -190,6 +190,6 @@ def _tried_s(run: Run) -> float:
 
 
 def _is_orphaned(provider: Provider, status: str | None) -> bool:
-    """Whether nobody waits for work that was begun. Where the provider takes keys, another run of the job has the same
-    work; where it takes none, that run has work of its own."""
+    """Whether nobody waits for work that was begun. If the provider takes keys, the job's next run gets the same work;
+    if not, that run starts work of its own."""
     return not provider.takes_keys or status in ("completed", "failed", "cancelled")

@@ -29,7 +29,7 @@ class StepMismatch(FinalError):
 
 @contextmanager
 def refusing_unstorable(what: str) -> Iterator[None]:
-    """Turns the refusal of a value into the final error of the job."""
+    """Raises the refusal of a value as `UnstorableValue`, which fails the job for good."""
     try:
         yield
     except Refused as refused:
@@ -59,8 +59,7 @@ class Steps:
     ) -> dict[str, str]:
         """Locks the step, and returns the stored results; `release` unlocks it.
 
-        What cannot be stored, as far as the name and the function's annotation tell, is refused before the function is
-        called.
+        Refuses before the function is called what, by the step's name and the function's annotation, cannot be stored.
         """
         if (problem := name_problem(name, "the name of a step")) is not None:
             raise FinalError(problem)
@@ -87,8 +86,8 @@ class Steps:
             stored[name] = await self._lease_call("save_step", name, result)
 
     def value(self, name: str, function: Callable[..., Any], stored: Mapping[str, str]) -> Any:
-        """A step's stored result, as the type that the function's annotation names. Always read from what was stored,
-        so the run that stored it gets the same as the runs after it."""
+        """A step's stored result, as the type that the function's annotation names. It is always read from the stored
+        text, so the run that stored it gets the same value as later runs."""
         return returned_by(function).read(stored[name], f"the stored result of the step {name!r}")
 
     async def items_done(self, name: str) -> int:

@@ -1,5 +1,5 @@
-"""Runs the plain functions that a coroutine handler calls, each in a thread of its own: none waits for another, and one
-that hangs keeps neither its slot nor the process. The threads of handlers are kept; see `tool_threads`."""
+"""Runs the plain functions that a coroutine handler calls, each in a thread of its own: none waits for another, and a
+hanging one keeps neither a slot nor the process. Threads of handlers are reused; see `tool_threads`."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ class ToolRunner:
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
         self._threads = ToolThreads(tool)
-        # A coroutine has a device only in a child process, whose tool has just that one.
+        # A coroutine has a device only in a child process, where the tool has just that one.
         self._device = tool.device_for(())
         self._setup: Any = None
         self._is_set_up = tool.setup is None
         self._setting_up: asyncio.Task[SetupFailed | None] | None = None
 
     async def set_up(self) -> None:
-        """Sets the tool up now, rather than with the first job: for a plain function one thread."""
+        """Sets the tool up now, rather than with the first job; for a plain function, on one thread."""
         if self._tool.setup is None:
             return
         if self._tool.is_async:
@@ -66,7 +66,7 @@ class ToolRunner:
 
     async def call_group(self, runs: list[Run]) -> list[Any]:
         """Calls the handler once for all runs and returns a result for each. A run whose payload does not fit fails
-        alone; one that is over when the call begins is left out."""
+        alone; a run that is over when the call begins is omitted."""
         results: dict[Run, Any] = dict.fromkeys(runs)
         payloads: dict[Run, Any] = {}
         for run in runs:
@@ -87,7 +87,7 @@ class ToolRunner:
         return list(results.values())
 
     def _found_files(self) -> FoundFiles | None:
-        """Collects the files that a payload of the tool names, if it may name any."""
+        """A collector of the files that a payload names; None if payloads of the tool have none."""
         if not self._tool.payload.has_files:
             return None
         return FoundFiles(JobFile if self._tool.is_async else ThreadJobFile)
@@ -125,8 +125,8 @@ class ToolRunner:
     def _begun(
         self, jobs: Mapping[Run, Any], payloads: Mapping[Run, Any], setup: Any, device: str | None
     ) -> tuple[list[Run], tuple[Any, ...]]:
-        """The runs of a call that begins now, and the handler's arguments. The call may have waited, and some runs may
-        be over since."""
+        """The runs of a call that begins now, and the handler's arguments. Runs that ended while the call waited are
+        omitted."""
         called = [run for run in payloads if not run.is_over]
         given = [jobs[run] for run in called]
         for job in given:
@@ -148,7 +148,7 @@ class ToolRunner:
     # Setting up for a coroutine
 
     async def _set_up_loop(self) -> None:
-        """Sets the tool up once for all calls. A call that is cancelled meanwhile leaves the others theirs."""
+        """Sets the tool up once for all calls. Cancelling one waiting call does not cancel the setup for the others."""
         if self._setting_up is None:
             self._setting_up = asyncio.create_task(
                 self._call_setup(), name=f"ficha setup {self._tool.name}", context=Context()

@@ -1,7 +1,7 @@
 """The threads of one tool whose handler is a plain function: each is kept for the next call.
 
-Libraries keep handles, caches and tuning per thread (PyTorch does so for CUDA and cuDNN), and a new thread makes them
-again. A call that waits for a thread is taken by the thread itself, without a turn of the event loop in between.
+Libraries keep handles, caches and tuning per thread (PyTorch does so for CUDA and cuDNN), and a new thread has to make
+them again. A thread takes the next waiting call itself, without a turn of the event loop in between.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IDLE_S: Final = 60.0
 
 
 ThreadFunction = Callable[[Any, str | None], Any]
-"""What runs on a thread: it gets what the tool's setup returned there, and the thread's device."""
+"""A function that runs on a thread; its arguments are what the tool's setup returned there, and the thread's device."""
 
 
 class ThreadCall:
@@ -41,7 +41,7 @@ class ThreadCall:
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.is_given_up = False
         self.thread: KeptThread | None = None
-        """The thread that runs it; None while it waits for one."""
+        """The thread that runs the call; None while the call waits for one."""
 
     def perform(self, thread: KeptThread) -> None:
         try:
@@ -90,9 +90,9 @@ class KeptThread:
 
 
 class ToolThreads:
-    """Runs the calls of one tool, at most `max_calls` at a time; further ones wait in their order.
+    """Runs the calls of one tool, at most `max_calls` at a time; further calls wait in order.
 
-    A thread that hangs is left behind by `give_up`: another takes its place, and it ends when its function does.
+    `give_up` abandons a thread that hangs: another takes its place, and it ends when its function does.
     """
 
     def __init__(self, tool: Tool) -> None:
@@ -157,7 +157,7 @@ class ToolThreads:
     def _hand_over(self, call: ThreadCall) -> None:
         with self._lock:
             if self._idle:
-                # The last one that became idle: so surplus threads stay idle, and end.
+                # The thread that became idle last, so that surplus threads stay idle and end.
                 call.thread = self._idle.pop()
                 call.thread.inbox.put(call)
                 return
@@ -194,8 +194,8 @@ class ToolThreads:
             if os.getpid() != self._pid:
                 # The function forked, and the fork returned to here: it must not work in the thread's place.
                 os._exit(0)
-            # The thread is there for the next call before the loop hears of the end of this one: else the loop would
-            # start another thread for the next.
+            # Make the thread available for the next call before the loop is notified that this one has ended: else the
+            # loop would start another thread for the next call.
             follows = self._follows(thread)
             call.report()
             # An idle thread must not keep the last call's payload and result alive.
@@ -203,7 +203,7 @@ class ToolThreads:
             call = self._next_call(thread) if follows is None else follows
 
     def _follows(self, thread: KeptThread) -> ThreadCall | None:
-        """The first call that waits for a thread. If there is none, the thread is idle from now on, unless it ends."""
+        """The first call that waits for a thread. If there is none, marks the thread as idle, unless it must end."""
         with self._lock:
             if thread.is_left_behind or self._is_closed:
                 self._threads.discard(thread)

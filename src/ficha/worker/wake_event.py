@@ -1,4 +1,4 @@
-"""The worker's wake-up event: one part sets it, another waits for it together with other causes."""
+"""The worker's wake-up event: set by one part, awaited by another, whose wait other causes may end too."""
 
 from __future__ import annotations
 
