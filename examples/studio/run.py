@@ -257,22 +257,24 @@ def free_port(*wanted: int) -> int:
 class Parent:
     """The program that started this one, which may be told to stop in its place: `kill -INT` of make reaches make
     alone, which then waits for this program. What it does about signals tells: once interrupted, make catches SIGINT no
-    longer. A parent that has ended stops this program too. Only Linux shows that; elsewhere Ctrl-C does it as well."""
+    longer. A parent that has ended stops this program too. Only Linux shows either; elsewhere Ctrl-C does it."""
 
     def __init__(self, pid: int | None) -> None:
         self._status = Path(f"/proc/{pid}/status")
-        self._is_watched = pid is not None and self._catches()
+        self._caught = self._catches()
 
     def has_stopped(self) -> bool:
-        return self._is_watched and not self._catches()
+        catches = self._catches()
+        return self._caught is not None and (catches is None or (self._caught and not catches))
 
-    def _catches(self) -> bool:
-        """Whether it is alive and would catch SIGINT."""
+    def _catches(self) -> bool | None:
+        """Whether it would catch SIGINT, which one that was started in the background may not do; None if it has
+        ended."""
         try:
             told = dict(line.split(":", 1) for line in self._status.read_text().splitlines())
         except OSError:
-            return False
-        return "Z" not in told["State"] and bool(int(told["SigCgt"], 16) >> (signal.SIGINT - 1) & 1)
+            return None
+        return None if "Z" in told["State"] else bool(int(told["SigCgt"], 16) >> (signal.SIGINT - 1) & 1)
 
 
 def main() -> int:

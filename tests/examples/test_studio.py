@@ -513,6 +513,16 @@ def test_make_demo_stops_with_all_it_started_when_make_alone_is_interrupted_and_
 
 
 @pytest.mark.long
+def test_make_demo_in_the_background_stops_with_all_it_started_when_make_ends(tmp_path: Path) -> None:
+    """A shell starts what it puts in the background with SIGINT ignored."""
+    make = f"make -o setup -o web demo 'ARGS=--port 0 --data {tmp_path}'"
+    demo = Demonstration("sh", "-c", f"trap '' INT; exec {make}")
+    demo.process.terminate()
+    demo.process.communicate(timeout=60)
+    assert (demo.process.returncode, programs(tmp_path)) == (-signal.SIGTERM, [])
+
+
+@pytest.mark.long
 def test_the_check_goes_through() -> None:
     """The tests above do the same and more, on processes that they share."""
     done = subprocess.run(
