@@ -184,6 +184,16 @@ def test_chosen_jobs_of_a_search_are_acted_on_together(scene: Scene, visit: Visi
     expect(page.get_by_text("No job matches.")).to_be_visible()
 
 
+def test_all_rows_are_chosen_at_once_also_on_a_phone(scene: Scene, visit: Visit) -> None:
+    ana = scene.person()
+    for prompt in ("a boat", "a bridge"):
+        ana.wait(ana.submit("freestyle", prompt=prompt)["job_id"])
+    page = open_page(operator(scene, visit, phone=True).page, f"/jobs?search=account%3A{ana.name}")
+    page.get_by_text("Choose all", exact=True).click()
+    expect(page.get_by_role("region", name="Chosen jobs")).to_contain_text("2 jobs on this page")
+    expect(page.get_by_role("checkbox", name="Choose all rows of this page")).to_be_checked()
+
+
 @pytest.mark.req("D10")
 def test_a_viewer_sees_everything_and_can_change_nothing(scene: Scene, visit: Visit) -> None:
     [job] = dead_letters(scene, "the tripod fell over")
@@ -259,6 +269,14 @@ def test_the_address_of_a_search_shows_the_same_list_to_another(scene: Scene, vi
     expect(shown).to_have_count(2)
     for job in jobs:
         expect(shown.filter(has_text=job["id"][-8:])).to_have_count(1)
+
+
+def test_one_tab_of_the_messages_is_the_present_one(scene: Scene, visit: Visit) -> None:
+    page = operator(scene, visit).page
+    for state, name in (("", "All"), ("?state=pending", "Pending")):
+        open_page(page, f"/webhooks{state}")
+        tabs = page.get_by_role("navigation", name="Messages by state").get_by_role("link")
+        expect(tabs.and_(page.locator("[aria-current=page]"))).to_have_text([name])
 
 
 def test_a_search_with_a_mistake_says_where_it_is(scene: Scene, visit: Visit) -> None:

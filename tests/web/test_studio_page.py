@@ -227,6 +227,18 @@ def test_credits_are_bought_with_a_payment_that_is_simulated(visit: Visit) -> No
     visitor.screenshot("paid")
 
 
+def test_somebody_who_cannot_pay_reads_the_price_before_anything_is_uploaded(visit: Visit) -> None:
+    page = enter(visit(), "Ana")
+    page.locator("[data-tool=product]").get_by_role("button").click()
+    page.get_by_role("button", name="vase", exact=True).click()
+    page.get_by_role("radio", name="High").check()
+    for _ in range(7):
+        page.get_by_role("button", name="One more").click()
+    expect(page.get_by_text(f"This costs 64; you have {credits_of(page)}.")).to_be_visible()
+    page.get_by_role("complementary").get_by_role("button", name="Top up").click()
+    expect(page.get_by_role("dialog")).to_contain_text("More credits")
+
+
 def test_the_page_speaks_portuguese(visit: Visit) -> None:
     page = enter(visit(locale="pt-BR"))
     expect(page.get_by_role("button", name="Biblioteca")).to_be_visible()

@@ -128,9 +128,14 @@ export function createFicha(options: FichaOptions = {}): Ficha {
     });
     const told = (await http.json<Quote>("POST", "/api/quote", { body: { tool, payload: whole } })) as Quote;
     if (!isMissing || told.refusal?.code !== "INVALID_PAYLOAD") return told;
-    // All that is wrong is that the file is not there yet.
-    const left = told.balance - told.cost;
-    return left < 0 ? told : { ...told, admitted: true, refusal: null, new_balance: left };
+    // All that is wrong is that the file is not there yet. Only after the files does the server look at the credits.
+    const { balance: have, cost: need } = told;
+    if (have >= need) return { ...told, admitted: true, refusal: null, new_balance: have - need };
+    const message = `the account has ${have} credits and needs ${need}; nothing was charged. Add credits first.`;
+    // What stands in details differs from code to code; the schema names nothing.
+    const details: object = { have, need };
+    const refusal = { code: "INSUFFICIENT_CREDITS", message, retry_after_s: null, details } as Quote["refusal"];
+    return { ...told, refusal };
   };
 
   const fileUrl = async (id: string): Promise<string> => {

@@ -195,3 +195,11 @@ test("a quote does not need the file to be there", async () => {
   expect(told).toMatchObject({ admitted: true, refusal: null, new_balance: 16 });
   expect(await client().quote("upscale", { image: "no-such-file" })).toMatchObject({ admitted: false });
 });
+
+test("a quote tells that the credits do not suffice, also before the file is there", async () => {
+  const refusal = { code: "INVALID_PAYLOAD", message: "no such file", retry_after_s: null, details: {} };
+  server.on("POST /api/quote", json({ admitted: false, cost: 64, balance: 40, new_balance: null, refusal }));
+  const told = await client().quote("upscale", { image: new File(["cat"], "cat.png") });
+  expect(told).toMatchObject({ admitted: false, new_balance: null });
+  expect(told.refusal).toMatchObject({ code: "INSUFFICIENT_CREDITS", details: { have: 40, need: 64 } });
+});

@@ -165,6 +165,14 @@ test("a job of another visit is noticed, shown and cancelled", async () => {
   await waitFor(() => expect(shown.container.querySelector(".ficha-notice")).toBeNull());
 });
 
+test("a notice of another job says what its tool makes", async () => {
+  const other = jobJson({ id: "job-9", session: "other", status: "running", position: null, progress: 40 });
+  setting.server.on("GET /api/jobs/active", json({ active: true, job: other }));
+  setting.server.on("GET /api/jobs/job-9/events", stream([message("job", other)], "open"));
+  const shown = setting.show(<ActiveJobNotice session="visit" makingOf={() => "Making your clip"} />);
+  await waitFor(() => expect(shown.container.textContent).toContain("Making your clip, 40 %"));
+});
+
 test("no part has a serious violation", async () => {
   const states = [waiting(3), running(40, [PIXEL]), running(null), failed];
   const shown = setting.show(

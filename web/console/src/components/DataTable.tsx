@@ -153,12 +153,15 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
           <tr role="row" aria-rowindex={1}>
             {onSelect && (
               <th role="columnheader" scope="col" className={styles.choose}>
-                <input
-                  type="checkbox"
-                  aria-label="Choose all rows of this page"
-                  checked={rows.length > 0 && rows.every((row) => selected.has(rowKey(row)))}
-                  onChange={(event) => onSelect(new Set(event.target.checked ? rows.map(rowKey) : []))}
-                />
+                <label>
+                  <input
+                    type="checkbox"
+                    aria-label="Choose all rows of this page"
+                    checked={rows.length > 0 && rows.every((row) => selected.has(rowKey(row)))}
+                    onChange={(event) => onSelect(new Set(event.target.checked ? rows.map(rowKey) : []))}
+                  />
+                  <span aria-hidden="true">Choose all</span>
+                </label>
               </th>
             )}
             {columns.map((column) => {

@@ -166,14 +166,14 @@ export function RecentRuns({ page }: PartProps) {
           type="button"
           className="button plain icon"
           aria-pressed={isTable}
-          aria-label="Earlier runs as a table"
+          aria-label="Recent runs as a table"
           onClick={() => setTable(!isTable)}
         >
           <Icon name="table" />
         </button>
       </div>
       {isTable ? (
-        <div className={styles.runsTable} role="region" aria-label="Earlier runs" tabIndex={0}>
+        <div className={styles.runsTable} role="region" aria-label="Recent runs" tabIndex={0}>
           <table>
             <thead>
               <tr>

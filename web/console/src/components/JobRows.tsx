@@ -9,7 +9,7 @@ import { TimeAgo } from "./TimeAgo";
 
 type Job = Schemas["JobView"];
 
-const COLUMNS: Column<Job>[] = [
+const columns = (credits: (job: Job) => number): Column<Job>[] => [
   { id: "id", header: "Job", cell: (job) => <JobLink id={job.id} />, onPhone: "title" },
   { id: "state", header: "State", cell: (job) => <StateBadge state={job.status} /> },
   { id: "tool", header: "Tool", cell: (job) => job.tool },
@@ -21,17 +21,30 @@ const COLUMNS: Column<Job>[] = [
     cell: (job) => <span title={job.error ?? undefined}>{job.error ?? "–"}</span>,
   },
   { id: "attempts", header: "Failed runs", align: "right", cell: (job) => `${job.attempts} of ${job.max_attempts}` },
-  { id: "cost", header: "Credits", align: "right", cell: (job) => <Money credits={job.cost} isBare /> },
+  { id: "cost", header: "Credits", align: "right", cell: (job) => <Money credits={credits(job)} isBare /> },
   { id: "at", header: "When", align: "right", cell: (job) => <TimeAgo at={job.finished_at ?? job.created_at} /> },
 ];
 
+const COLUMNS = {
+  kept: columns((job) => job.charged - job.refunded),
+  "to run again": columns((job) => job.cost),
+};
+
+interface JobRowsProps {
+  label: string;
+  jobs: Job[];
+  /** Which credits of each job are shown. */
+  credits: keyof typeof COLUMNS;
+  empty: ReactNode;
+}
+
 /** A short list of jobs on another page; the Jobs page has the full one. */
-export function JobRows({ label, jobs, empty }: { label: string; jobs: Job[]; empty: ReactNode }) {
+export function JobRows({ label, jobs, credits, empty }: JobRowsProps) {
   const navigate = useNavigate();
   return (
     <DataTable
       label={label}
-      columns={COLUMNS}
+      columns={COLUMNS[credits]}
       rows={jobs}
       rowKey={(job) => job.id}
       onOpen={(job) => void navigate({ to: "/jobs/$job", params: { job: job.id } })}

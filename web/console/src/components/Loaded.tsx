@@ -16,6 +16,11 @@ export interface LoadedProps<Data> {
   children: (data: Data) => ReactNode;
 }
 
+/** What was loaded, greyed where a refresh of it failed. */
+export function Aged({ isOld, children }: { isOld: boolean; children: ReactNode }) {
+  return <div className={isOld ? styles.old : styles.fresh}>{children}</div>;
+}
+
 /** Data, or that it loads, or why not. When a refresh fails, the old data stays, greyed: one failed panel never empties a page. */
 export function Loaded<Data>({ query, what, children }: LoadedProps<Data>) {
   const { data, error } = query;
@@ -31,7 +36,7 @@ export function Loaded<Data>({ query, what, children }: LoadedProps<Data>) {
           hasOld={data !== undefined}
         />
       )}
-      {data !== undefined && <div className={isOld ? styles.old : styles.fresh}>{children(data)}</div>}
+      {data !== undefined && <Aged isOld={isOld}>{children(data)}</Aged>}
       {data === undefined && error === null && (
         <div className={styles.loading} aria-busy="true">
           <span className="spoken">Loading {what}…</span>

@@ -72,6 +72,7 @@ function Batch() {
             <>
               <JobRows
                 label="Jobs of this batch"
+                credits="kept"
                 jobs={items}
                 empty={<Empty title="No jobs are left of this batch." />}
               />

@@ -39,7 +39,14 @@ function Groups() {
         {({ items, is_whole: isWhole }) =>
           items.length === 0 ? (
             <Empty title="No dead letters.">
-              <p>A job that fails for good and was not cancelled stays here until somebody requeues or discards it.</p>
+              <p>
+                A job whose last attempt failed stays here until somebody requeues or discards it. One whose error was
+                final, so that a retry could not help, is only in{" "}
+                <Link to="/jobs" search={{ search: "state:failed" }}>
+                  Jobs
+                </Link>
+                .
+              </p>
             </Empty>
           ) : (
             <>
@@ -179,6 +186,7 @@ function Group({ search, cursor }: { search: string; cursor: string | undefined 
           <>
             <JobRows
               label="Dead letters"
+              credits="to run again"
               jobs={items}
               empty={
                 <Empty title="None of these is left.">

@@ -131,7 +131,7 @@ function Body({ page }: { page: JobPage }) {
               </pre>
             </Part>
           )}
-          <Part title={`Earlier runs of ${job.tool}`} what="the earlier runs">
+          <Part title={`Recent runs of ${job.tool}`} what="the recent runs">
             <RecentRuns page={page} />
           </Part>
         </div>

@@ -8,6 +8,7 @@ import { Empty } from "../components/Empty";
 import { ErrorPanel } from "../components/ErrorPanel";
 import { FirstRun } from "../components/FirstRun";
 import { LiveNote } from "../components/LiveNote";
+import { Aged } from "../components/Loaded";
 import { Money } from "../components/Money";
 import { Page } from "../components/Page";
 import { SearchBox } from "../components/SearchBox";
@@ -117,29 +118,31 @@ function List({ search, onSearch }: { search: string; onSearch: (text: string) =
       {list.isPending && !list.error && <Loading />}
       {isFirstRun && <FirstRun />}
       {list.isSuccess && !isFirstRun && (
-        <DataTable
-          label="Jobs"
-          columns={columns}
-          rows={rows}
-          rowKey={(row) => row.job.id}
-          onOpen={(row) => void navigate({ to: "/jobs/$job", params: { job: row.job.id } })}
-          selected={mayAct ? chosen : undefined}
-          onSelect={
-            mayAct
-              ? (keys) => {
-                  setChosen(keys);
-                  setAll(false);
-                }
-              : undefined
-          }
-          empty={
-            <Empty title="No job matches.">
-              <Link to="/jobs" className="button">
-                Clear the search
-              </Link>
-            </Empty>
-          }
-        />
+        <Aged isOld={head.isError || list.error !== null}>
+          <DataTable
+            label="Jobs"
+            columns={columns}
+            rows={rows}
+            rowKey={(row) => row.job.id}
+            onOpen={(row) => void navigate({ to: "/jobs/$job", params: { job: row.job.id } })}
+            selected={mayAct ? chosen : undefined}
+            onSelect={
+              mayAct
+                ? (keys) => {
+                    setChosen(keys);
+                    setAll(false);
+                  }
+                : undefined
+            }
+            empty={
+              <Empty title="No job matches.">
+                <Link to="/jobs" className="button">
+                  Clear the search
+                </Link>
+              </Empty>
+            }
+          />
+        </Aged>
       )}
       {last && (last.next !== null || !last.is_whole) && (
         <div className={styles.more}>

@@ -189,7 +189,7 @@ function Totals({ overview, range }: { overview: Overview; range: Range }) {
         note={sums.slots === null ? "a pool has no limit" : `of ${plural(sums.slots, "slot")}`}
       />
       <Stat
-        label="Wait, p95"
+        label="Latest wait, p95"
         value={jobs("state:queued", p95 === null ? "–" : formatDuration(p95))}
         note={p50 === null ? "no claims yet" : `p50 ${formatDuration(p50)}`}
       />

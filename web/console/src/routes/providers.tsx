@@ -111,7 +111,7 @@ const COLUMNS: Column<Provider>[] = [
           <TimeAgo at={one.down_since} />
           {one.down_until !== null && (
             <>
-              , probe <TimeAgo at={one.down_until} />
+              , probe <TimeAgo at={one.down_until} isDue />
             </>
           )}
         </>

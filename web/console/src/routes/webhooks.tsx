@@ -87,7 +87,8 @@ function Webhooks() {
               to="/webhooks"
               search={{ account, webhook, state: one }}
               aria-current={one === state ? "page" : undefined}
-              activeProps={{}}
+              // Else the router takes the link to all for the present one as well.
+              activeOptions={{ exact: true }}
             >
               {one === undefined ? "All" : one.charAt(0).toUpperCase() + one.slice(1)}
             </Link>
@@ -137,7 +138,7 @@ const COLUMNS: Column<Delivery>[] = [
     cell: (one) =>
       one.next_at !== null ? (
         <>
-          next <TimeAgo at={one.next_at} />
+          next <TimeAgo at={one.next_at} isDue />
         </>
       ) : (
         <TimeAgo at={one.ended_at ?? one.created_at} />

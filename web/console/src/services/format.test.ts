@@ -4,6 +4,7 @@ import {
   formatBytes,
   formatCapped,
   formatCredits,
+  formatDue,
   formatDuration,
   formatFull,
   formatShort,
@@ -30,6 +31,16 @@ test.each([
   [-7200, "in 2 h"],
 ])("%d seconds ago is %s", (seconds, words) => {
   expect(formatAgo(before(seconds), NOW)).toBe(words);
+});
+
+test.each([
+  [90, "now"],
+  [0, "now"],
+  [-1.9, "now"],
+  [-2, "in 2 s"],
+  [-7200, "in 2 h"],
+])("what was due %d seconds ago is due %s", (seconds, words) => {
+  expect(formatDue(before(seconds), NOW)).toBe(words);
 });
 
 test.each([

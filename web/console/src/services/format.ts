@@ -64,6 +64,10 @@ export function formatAgo(at: Date, now: Date): string {
   return seconds > 0 ? `${words} ago` : `in ${words}`;
 }
 
+/** "in 12 s" of what is still to come; "now" of what is due. */
+export const formatDue = (at: Date, now: Date): string =>
+  at.getTime() - now.getTime() < 2_000 ? "now" : formatAgo(at, now);
+
 /** "16 Nov 2026, 14:05:09 GMT+1 · 13:05:09 UTC" */
 export function formatFull(at: Date): string {
   const local = new Intl.DateTimeFormat(LOCALE, {

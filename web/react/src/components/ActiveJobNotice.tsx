@@ -13,16 +13,19 @@ export interface ActiveJobNoticeProps {
   onShow?: ((job: Job) => void) | undefined;
   /** How a tool is called; its name if there is none. */
   nameOf?: ((tool: string) => string) | undefined;
+  /** What a tool makes, as in "Making your video"; the words of a picture where there is none. */
+  makingOf?: ((tool: string) => string | undefined) | undefined;
   className?: string | undefined;
 }
 
 /** Says that the account has another job under way: of an earlier visit, or in another window. */
-export function ActiveJobNotice({ session, onShow, nameOf = (tool) => tool, className }: ActiveJobNoticeProps) {
+export function ActiveJobNotice(props: ActiveJobNoticeProps) {
+  const { session, onShow, nameOf = (tool) => tool, makingOf, className } = props;
   const words = useWords();
   const client = useFicha();
   const { active, show } = useGenerationQueue({ session });
   const { state } = useJob(active?.id ?? null);
-  const told = useDescribed(state, words.making);
+  const told = useDescribed(state, (active && makingOf?.(active.tool)) ?? words.making);
   const cancel = useProcessingButton(async () => {
     if (active) await client.cancelJob(active.id).catch(() => {});
   });

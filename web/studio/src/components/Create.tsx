@@ -87,6 +87,8 @@ function Bench({ tool, demo, queue, session, draft, isSent, onChange, onSend, on
   const fields = useMemo(() => fieldsOf(tool), [tool]);
   const pictures = fields.filter((field) => field.kind === "file");
   const options = fields.filter((field) => field.kind !== "file");
+  const isClip = pictures.some(isClipField);
+  const missing = isClip ? words.chooseClip : pictures.length > 0 ? words.choosePicture : words.sayPrompt;
   const payload = useMemo(() => payloadOf(fields, draft), [fields, draft]);
   const [title, about] = words.toolNames[tool.name] ?? [tool.name, tool.description ?? ""];
   // A job of another tool is shown there. While files are sent, there is none yet.
@@ -112,7 +114,11 @@ function Bench({ tool, demo, queue, session, draft, isSent, onChange, onSend, on
           <h1>{title}</h1>
           <p>{about}</p>
         </header>
-        <ActiveJobNotice session={session} nameOf={(name) => words.toolNames[name]?.[0] ?? name} />
+        <ActiveJobNotice
+          session={session}
+          nameOf={(name) => words.toolNames[name]?.[0] ?? name}
+          makingOf={(name) => (name === "video_upscaler" ? words.makingClip : undefined)}
+        />
         <Ticket state={state}>
           <QueuePosition
             state={state}
@@ -120,6 +126,7 @@ function Bench({ tool, demo, queue, session, draft, isSent, onChange, onSend, on
             onCancel={queue.cancel}
             onRetry={payload ? () => submit() : undefined}
             hasResults={false}
+            making={isClip ? words.makingClip : undefined}
           />
           {isEnded && (state.phase !== "failed" || !payload) && (
             <div className={styles.after}>
@@ -137,7 +144,7 @@ function Bench({ tool, demo, queue, session, draft, isSent, onChange, onSend, on
                 key={field.name}
                 label={words.fields[field.name] ?? field.title}
                 file={draft[field.name] instanceof File ? (draft[field.name] as File) : null}
-                isClip={field.name === "video"}
+                isClip={isClipField(field)}
                 samples={suitable(tool.name, field.name).flatMap((kind) =>
                   demo.samples.filter((sample) => sample.kind === kind),
                 )}
@@ -156,11 +163,13 @@ function Bench({ tool, demo, queue, session, draft, isSent, onChange, onSend, on
         onChange={onChange}
         onTopUp={onTopUp}
         onSubmit={submit}
-        missing={payload ? null : pictures.length > 0 ? words.choosePicture : words.sayPrompt}
+        missing={payload ? null : missing}
       />
     </>
   );
 }
+
+const isClipField = (field: Field): boolean => field.name === "video";
 
 /** The payload, once all that is required is there; null before. */
 function payloadOf(fields: Field[], draft: Draft): Payload | null {
@@ -261,7 +270,7 @@ function Order({ tool, options, draft, payload, queue, missing, onChange, onTopU
       {options.length > 0 && <Options tool={tool.name} fields={options} values={draft} onChange={onChange} />}
       <div className={styles.pay}>
         <div className={styles.facts}>
-          {missing && <p>{missing}</p>}
+          {missing && !queue.isBusy && <p>{missing}</p>}
           {isAdmitted && balance !== null && <p>{words.balanceAfter(balance - quote.cost)}</p>}
           {isAdmitted && ahead !== null && <p>{words.ahead(ahead)}</p>}
           {isPoor && quote && <p>{words.refusals.INSUFFICIENT_CREDITS(quote.balance, quote.cost)}</p>}

@@ -1,5 +1,6 @@
 import { useFicha } from "@ficha/react";
 import { useState } from "react";
+import { useProblemWords } from "../hooks/useProblemWords";
 import { type NextTask, tellProvider } from "../services/door";
 import { useWords } from "../words";
 import styles from "./DemoDrawer.module.css";
@@ -13,13 +14,14 @@ const NEXT: NextTask[] = ["fail", "lose", "slow"];
 export function DemoDrawer({ isSimulated, onClose }: { isSimulated: boolean; onClose: () => void }) {
   const words = useWords();
   const client = useFicha();
+  const wordsOf = useProblemWords();
   const [told, setTold] = useState<NextTask | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const tell = (next: NextTask) => {
     setProblem(null);
     tellProvider(client, next).then(
       () => setTold(next),
-      (error: unknown) => setProblem(error instanceof Error ? error.message : String(error)),
+      (error: unknown) => setProblem(wordsOf(error)),
     );
   };
   return (
@@ -37,7 +39,7 @@ export function DemoDrawer({ isSimulated, onClose }: { isSimulated: boolean; onC
               </li>
             ))}
           </ul>
-          <p className={styles.told} role="status">
+          <p className={problem ? styles.problem : styles.told} role="status">
             {problem ?? (told ? words.told : "")}
           </p>
         </section>

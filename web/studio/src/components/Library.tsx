@@ -1,6 +1,7 @@
 import type { LibraryItem } from "@ficha/client";
 import { useFicha, useLibrary } from "@ficha/react";
 import { useState } from "react";
+import { useProblemWords } from "../hooks/useProblemWords";
 import { useSettled } from "../hooks/useSettled";
 import { useLocale, useWords } from "../words";
 import { Button } from "./Button";
@@ -13,6 +14,7 @@ import { StoredPicture } from "./StoredPicture";
 /** What the account has made, newest first. */
 export function Library({ onCreate }: { onCreate: () => void }) {
   const words = useWords();
+  const wordsOf = useProblemWords();
   const [typed, setTyped] = useState("");
   const search = useSettled(typed.trim(), 250);
   const library = useLibrary({ search: search || undefined, include: ["payload", "result"] });
@@ -34,8 +36,9 @@ export function Library({ onCreate }: { onCreate: () => void }) {
         </label>
       </header>
       {library.error && (
-        <p className={styles.problem} role="alert">
-          {library.error.message} <Button onClick={library.refresh}>{words.again}</Button>
+        <p className={`${styles.problem} ${styles.unread}`} role="alert">
+          <span>{wordsOf(library.error)}</span>
+          <Button onClick={library.refresh}>{words.again}</Button>
         </p>
       )}
       {items.length > 0 ? (
@@ -116,6 +119,7 @@ interface OneProps {
 
 function OneWork({ item, onClose, onRemove }: OneProps) {
   const words = useWords();
+  const wordsOf = useProblemWords();
   const title = useTitle(item);
   const client = useFicha();
   const results = item.files.filter((file) => file.role === "result");
@@ -128,8 +132,7 @@ function OneWork({ item, onClose, onRemove }: OneProps) {
   const download = async () => {
     if (shown) save(await client.fileUrl(shown.id), shown.name);
   };
-  const remove = () =>
-    onRemove().catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
+  const remove = () => onRemove().catch((error: unknown) => setProblem(wordsOf(error)));
   return (
     <Dialog title={title} look="wide" onClose={onClose}>
       <div className={styles.stage}>

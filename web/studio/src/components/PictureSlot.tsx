@@ -97,7 +97,7 @@ export function PictureSlot({ label, file, samples, isClip, onChoose }: Props) {
           </p>
           {samples.length > 0 && (
             <div className={styles.samples}>
-              <p className={styles.hint}>{words.samples}</p>
+              <p className={styles.hint}>{isClip ? words.sampleClips : words.samples}</p>
               <ul className={styles.row}>
                 {samples.map((sample) => (
                   <li key={sample.name}>

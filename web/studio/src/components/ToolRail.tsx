@@ -44,7 +44,7 @@ export function ToolRail({ tools, chosen, onChoose }: Props) {
                 {price && (
                   <span className={styles.price}>
                     <span className="hidden">
-                      {price.isLeast ? words.from(price.cost) : ""} {words.credits(price.cost)}
+                      {price.isLeast ? words.from(words.credits(price.cost)) : words.credits(price.cost)}
                     </span>
                     <span aria-hidden="true">
                       {price.cost}

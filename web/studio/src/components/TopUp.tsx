@@ -1,6 +1,7 @@
 import type { Entry } from "@ficha/client";
 import { useBalance, useFicha } from "@ficha/react";
 import { useEffect, useId, useState } from "react";
+import { useProblemWords } from "../hooks/useProblemWords";
 import { buy, type Demo, type Pack, type Payment, pay } from "../services/door";
 import { useLocale, useWords } from "../words";
 import { Button } from "./Button";
@@ -20,6 +21,7 @@ export function TopUp({ demo, onClose }: { demo: Demo; onClose: () => void }) {
   const locale = useLocale();
   const client = useFicha();
   const { refresh } = useBalance();
+  const wordsOf = useProblemWords();
   const id = useId();
   const [pack, setPack] = useState<Pack | undefined>(demo.packs[1] ?? demo.packs[0]);
   const [card, setCard] = useState(demo.cards.good);
@@ -37,7 +39,7 @@ export function TopUp({ demo, onClose }: { demo: Demo; onClose: () => void }) {
       setStep({ at: paid.state === "paid" ? "paid" : "declined", payment: paid });
       refresh();
     } catch (error) {
-      setStep({ at: "failed", words: error instanceof Error ? error.message : String(error) });
+      setStep({ at: "failed", words: wordsOf(error) });
     }
   };
 
