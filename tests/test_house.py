@@ -115,12 +115,12 @@ def test_no_module_has_the_name_of_another_without_a_reason() -> None:
 
 ROOM_SIZES = {
     "store/postgres": 1_900,
-    "store/postgres/optimistic": 800,
     "store/sqlite": 1_600,
     "store/sql": 700,
     "store/questions": 1_000,
 }
-"""Lines of Python that one person reads in a sitting; a room inside another counts for itself."""
+"""Lines of Python that one person reads in a sitting; a room inside another counts for itself. (The optimistic layer,
+which can be taken away, has its own test.)"""
 
 
 def test_a_room_of_the_store_can_be_read_in_one_sitting() -> None:
