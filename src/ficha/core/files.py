@@ -1,9 +1,9 @@
 """Files: how many and how large an account's files may be, which jobs take them, and when they are removed.
 
 The bytes are in the file storage. Room for them is set aside before they arrive, so that concurrent uploads never
-exceed a limit together. A `removed` file stays in the table until its bytes are deleted. That of an upload that died
-stays for as long as an upload may take: its bytes may still arrive, and only the row says where. Every change of a file,
-except the deletion of its row, is made under its account's lock.
+exceed a limit together. A `removed` file stays in the table until its bytes are deleted. The row of an upload that died
+stays for as long as an upload may take: its bytes may still arrive, and only the row says where. Every change of a
+file, except the deletion of its row, is made under its account's lock.
 """
 
 from __future__ import annotations
