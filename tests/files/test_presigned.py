@@ -76,6 +76,17 @@ async def test_a_url_that_is_still_valid_cannot_change_a_file_that_was_accepted(
     assert await read(s3_storage) == b"harmless"
 
 
+async def test_what_was_accepted_stays_also_for_who_accepts_again(s3_storage: FileStorage) -> None:
+    """The caller who accepted may still inspect it, or may have died."""
+    url = await upload(s3_storage, b"harmless")
+    stored = await s3_storage.accept(KEY, 100)
+    assert (await s3_storage.accept(KEY, 100)).digest == stored.digest
+    async with httpx.AsyncClient() as http:
+        (await http.put(url, content=b"harmful!", headers={"Content-Type": TYPE})).raise_for_status()
+    assert (await s3_storage.accept(KEY, 100)).digest == stored.digest
+    assert await read(s3_storage) == b"harmless"
+
+
 async def test_a_url_binds_the_size_and_the_type(s3_storage: FileStorage) -> None:
     url = await s3_storage.presign_put(KEY, 60, 7, TYPE)
     assert url is not None

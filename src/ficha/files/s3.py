@@ -20,6 +20,7 @@ from ..extras import needs_extra
 from .s3_signing import Credentials, presigned
 from .storage import (
     INCOMING,
+    NOT_UPLOADED,
     PIECE_BYTES,
     ByteCount,
     FileMissing,
@@ -181,21 +182,9 @@ class S3Storage(FileStorage):
         )
 
     async def accept(self, key: str, most_bytes: int) -> StoredBytes:
-        incoming = f"{INCOMING}/{checked_key(key)}"
-        try:
-            size = (await self._head(incoming))["size"]
-        except FileMissing:
-            return await super().accept(key, most_bytes)
-        if size > most_bytes:
-            await self.delete(key)
-            raise FileTooLarge(most_bytes)
-        try:
-            with _told_apart():
-                await obstore.copy_async(self._store, incoming, key)
-                await obstore.delete_async(self._store, incoming)
-        except FileMissing:
-            # Another caller has moved the file since the check above.
-            return await super().accept(key, most_bytes)
+        # What was accepted before stays, also while its file is inspected: more may have been uploaded since.
+        if await self.size(key) is None:
+            await self._move(f"{INCOMING}/{key}", key, most_bytes)
         # Only now is the size certain: more bytes could have been uploaded after the check above.
         counted = ByteCount(most_bytes)
         try:
@@ -207,6 +196,20 @@ class S3Storage(FileStorage):
             await self.delete(key)
             raise
         return counted.stored()
+
+    async def _move(self, incoming: str, key: str, most_bytes: int) -> None:
+        """Moves uploaded bytes to where nobody can change them."""
+        try:
+            if (await self._head(incoming))["size"] > most_bytes:
+                await self.delete(key)
+                raise FileTooLarge(most_bytes)
+            with _told_apart():
+                await obstore.copy_async(self._store, incoming, key)
+                await obstore.delete_async(self._store, incoming)
+        except FileMissing:
+            # Another caller may have moved the file since.
+            if await self.size(key) is None:
+                raise FileMissing(NOT_UPLOADED) from None
 
     async def presign_get(self, key: str, expires_s: int, media_type: str, disposition: str) -> str | None:
         query = {"response-content-type": media_type, "response-content-disposition": disposition}

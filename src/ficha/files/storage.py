@@ -21,6 +21,7 @@ PIECE_BYTES: Final = 1_048_576
 INCOMING: Final = ".incoming"
 """The folder of files that are not complete or not accepted yet; no key can name it. Presigned uploads go there too, so
 that a URL that is still valid cannot change a file."""
+NOT_UPLOADED: Final = "nothing was uploaded; PUT the file to its upload URL first"
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,128}(?:/[A-Za-z0-9_-]{1,128}){0,3}")
 
@@ -96,7 +97,7 @@ class FileStorage(ABC):
     async def accept(self, key: str, most_bytes: int) -> StoredBytes:
         """Makes the bytes uploaded to a presigned URL the file of this key; later uploads to the URL no longer change
         it. Raises FileMissing if nothing was uploaded, and FileTooLarge after it has removed the bytes."""
-        raise FileMissing("nothing was uploaded; PUT the file to its upload URL first")
+        raise FileMissing(NOT_UPLOADED)
 
     async def presign_get(self, key: str, expires_s: int, media_type: str, disposition: str) -> str | None:
         """A URL from which anyone may read the file for `expires_s`, with these headers. None if the storage has no
