@@ -116,7 +116,7 @@ async def test_no_caller_is_answered_before_the_commit(sqlite: StoreSetup) -> No
     finally:
         may_commit.set()
     assert all(isinstance(outcome, Submitted) for outcome in await asyncio.gather(*calls))
-    assert engine.wakeups.heard(["gpu"]) == heard + 1
+    assert engine.wakeups.heard(["gpu"]) > heard
     assert await sqlite.charges() == 2
 
 
