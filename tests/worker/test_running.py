@@ -2,6 +2,9 @@
 
 import asyncio
 import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from ficha.worker import WorkerLoop
 from ficha.worker import worker as worker_module
 from ficha.worker.run import Run
 from tests.support.shop import World, balance
+from tests.support.waiting import until
 from tests.worker.in_process import app_on, ended, run_one
 
 # Losing a job
@@ -325,6 +329,42 @@ async def test_a_worker_outlives_a_database_that_is_away(fault: Exception, monke
         assert (await ended(app, receipt.job_id)).result == "done"
         worker.cancel()
         await asyncio.gather(worker, return_exceptions=True)
+
+
+async def test_a_worker_outlives_a_database_that_goes_away_while_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application is open, and the connection that renews leases is not yet."""
+    monkeypatch.setattr(backoff, "AWAY_S", 0.01)
+    app = app_on(f"sqlite:///{tmp_path}/ficha.db")
+    open_operations, tries = app.separate_operations, 0
+
+    @asynccontextmanager
+    async def away_at_first(**options: bool) -> AsyncIterator[object]:
+        nonlocal tries
+        tries += 1
+        if tries <= 3:
+            raise Unavailable("away")
+        async with open_operations(**options) as operations:
+            yield operations
+
+    @app.tool(cost=5)
+    async def quick(job: JobContext) -> str:
+        return "done"
+
+    async with app, asyncio.timeout(20):
+        await app.open_account("ana", credits=100)
+        receipt = await app.submit("quick", account="ana")
+        monkeypatch.setattr(app, "separate_operations", away_at_first)
+        assert await app.run_worker(burst=True) == 1
+        assert tries == 4
+        assert (await app.job(receipt.job_id)).result == "done"
+        tries = -1_000
+        worker = asyncio.create_task(app.run_worker())
+        await until(lambda: tries > -998)
+        worker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await worker
 
 
 async def test_three_workers_at_once_run_each_of_a_hundred_jobs_exactly_once(url: str) -> None:

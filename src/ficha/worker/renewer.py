@@ -10,15 +10,17 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
 from msgspec import Struct
 
+from ..backoff import away_pause_s
 from ..engine.views import Lease
 from ..errors import Refused
 from ..futures import fail, wake
 from ..operations import LeaseOperations
+from ..store.base import Unavailable
 from .run import facts_of
 
 log = logging.getLogger("ficha.worker")
@@ -43,7 +45,7 @@ class Renewer:
     open_operations: opens the thread's operations; None renews on the event loop, for a database in memory.
     register: called on the thread at the start and in each round, to report that the worker is alive. lost: called on
     the loop with each lost lease. hung: called on the thread when a handler has blocked the loop beyond its timeout,
-    after its job was failed.
+    after its job was failed. gives_up: whether to stop waiting for an unreachable database at the start.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Renewer:
         register: Callable[[LeaseOperations], Awaitable[None]],
         lost: Callable[[Lease, Refused], None],
         hung: Callable[[], None] | None = None,
+        gives_up: Callable[[], bool] = lambda: False,
     ) -> None:
         self._operations = operations
         self._open_operations = open_operations
@@ -62,6 +65,8 @@ class Renewer:
         self._register = register
         self._lost = lost
         self._hung = hung
+        self._gives_up = gives_up
+        self._is_cancelled = False
         self._kept: dict[str, KeptLease] = {}
         self._loop = asyncio.get_running_loop()
         self._loop_answered_at = time.monotonic()
@@ -92,6 +97,7 @@ class Renewer:
         try:
             loop, stop = await asyncio.shield(started)
         except asyncio.CancelledError:
+            self._is_cancelled = True
             started.add_done_callback(_stop)
             raise
         try:
@@ -109,18 +115,37 @@ class Renewer:
             asyncio.run(self._main(started))
         except Exception as error:
             if not started.done():
-                self._loop.call_soon_threadsafe(fail, started, error)
+                self._tell(fail, started, error)
             else:
                 log.exception("the renewer failed; leases are no longer renewed")
         finally:
-            self._loop.call_soon_threadsafe(wake, ended)
+            self._tell(wake, ended)
+
+    def _tell(self, callback: Callable[..., object], *args: object) -> None:
+        """Calls back on the worker's loop, which may be closed by now if the worker was cancelled while it started."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, *args)
 
     async def _main(self, started: asyncio.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
         assert self._open_operations is not None
         stop = asyncio.Event()
-        async with self._open_operations() as operations:
+        async with AsyncExitStack() as stack:
+            operations = await self._opened(stack, self._open_operations)
             self._loop.call_soon_threadsafe(started.set_result, (asyncio.get_running_loop(), stop))
             await self._renew(operations, stop)
+
+    async def _opened(self, stack: AsyncExitStack, open_operations: OpenOperations) -> LeaseOperations:
+        """Opens the thread's operations, and waits for a database that is unreachable."""
+        tries = 0
+        while True:
+            try:
+                return await stack.enter_async_context(open_operations())
+            except Unavailable as error:
+                if self._is_cancelled or self._gives_up():
+                    raise
+                log.warning("the renewer waits for the database: %s", error)
+            tries += 1
+            await asyncio.sleep(away_pause_s(tries))
 
     async def _renew(self, operations: LeaseOperations, stop: asyncio.Event) -> None:
         await self._register(operations)

@@ -114,6 +114,7 @@ class WorkerLoop:
             register=registration.register,
             lost=lambda lease, refused: self._runs.lose(lease, refused),
             hung=self._hung,
+            gives_up=self._gives_up,
         )
         self._executor = Executor(self._name, self._setups, self._operations.limits.child_message_bytes, self._starter)
         self._runs = ActiveRuns(
