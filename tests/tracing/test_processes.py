@@ -79,8 +79,9 @@ class Site:
         return [json.loads(line) for line in both if line.startswith("{") and line.endswith("}")]
 
     def spans(self) -> list[dict[str, Any]]:
-        _, *lines = (self.folder / "spans").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        """What the receiver has written down; the last line may not be whole yet."""
+        _, *lines = (self.folder / "spans").read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def _stop(process: ForkedProcess) -> None:
