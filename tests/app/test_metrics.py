@@ -21,7 +21,7 @@ from ficha.server import metrics as module
 from ficha.server.metric_table import METRICS
 from ficha.server.metrics import MOST_NAMES, Metrics, database_families, rendered
 from ficha.store import base as q
-from tests.support.shop import World, claim_one
+from tests.support.shop import World, add_up_figures, claim_one
 
 pytestmark = pytest.mark.req("E8")
 
@@ -58,13 +58,13 @@ async def some_lives(app: Ficha, world: World) -> None:
     lease = await claim_one(app)
     world.clock.advance(50)
     await app.fail(lease, "no")
-    await app.sweep()
+    await add_up_figures(app)
 
 
 async def test_counters_say_what_happened(app: Ficha, world: World) -> None:
     await some_lives(app, world)
     await app.adjust("ana", -7, reason="too much")
-    await app.sweep()
+    await add_up_figures(app)
     found = await scraped(app)
     series = {"plan": "open", "tool": "upscale"}
     assert of(found, "ficha_jobs_submitted_total", **series) == 3
@@ -132,7 +132,7 @@ async def test_gauges_say_how_things_stand(app: Ficha, world: World) -> None:
     assert of(found, "ficha_workers", state="silent") == 1
     assert of(found, "ficha_pool_workers", pool="gpu") == 0
     assert of(found, "ficha_figures_lag_seconds") >= 100
-    await app.sweep()
+    await add_up_figures(app)
     found = await scraped(app)
     assert of(found, "ficha_leases_overdue") == of(found, "ficha_sweeper_lag_seconds") == 0
     assert of(found, "ficha_figures_lag_seconds") == 0
@@ -165,7 +165,7 @@ async def test_requests_to_a_provider_are_counted_with_their_time(app: Ficha) ->
     with pytest.raises(asyncio.CancelledError):
         async with app.turn(Fal()):
             raise asyncio.CancelledError
-    await app.sweep()
+    await add_up_figures(app)
     found = await scraped(app)
     outcomes = ("answered", "failed", "abandoned")
     assert [of(found, "ficha_provider_calls_total", provider="fal", outcome=one) for one in outcomes] == [1, 1, 1]

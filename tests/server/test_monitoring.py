@@ -27,6 +27,7 @@ from ficha.server.supervisor import CHILD_NAME
 from ficha.server.worker_metrics import metrics_served
 from tests.support.counting_process import count
 from tests.support.server_process import NO_TLS, Served, served
+from tests.support.shop import add_up_figures
 from tests.support.waiting import until_sync
 
 pytestmark = pytest.mark.req("E8")
@@ -158,7 +159,7 @@ def test_a_scrape_of_several_processes_tells_of_all_of_them(tmp_path: Path) -> N
 async def test_a_worker_serves_the_same_where_no_server_runs(tmp_path: Path) -> None:
     async with Ficha(f"sqlite:///{tmp_path / 'ficha.db'}", plans=[Plan("pro")]) as app:
         await app.open_account("ana", plan="pro", credits=100)
-        await app.sweep()
+        await add_up_figures(app)
         async with metrics_served(app, "127.0.0.1", 0) as port:
             url = f"http://127.0.0.1:{port}/metrics"
             text = (await asyncio.to_thread(httpx.get, url, trust_env=False, verify=NO_TLS)).text
