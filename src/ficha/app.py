@@ -89,6 +89,8 @@ class Ficha(DeclaredParts):
     reservations_kept_s: how long an ended reservation is kept after its expiry. Defaults to 86,400.
     schedule_max_s: how far ahead a job may be scheduled. Defaults to 31,536,000 (365 days).
     upload_s: how long an upload may take. Defaults to 3,600.
+    dead_uploads_kept_s: how long the row of an upload that died is kept, so that bytes which arrive late are deleted.
+        Longer than a process may be suspended. Defaults to 86,400.
     unused_file_s: how long a file is kept that no job has taken. Defaults to 86,400.
     commits_kept_s: how long commits are kept, and so how long streams of accounts can be resumed. At least 3,600;
         defaults to 86,400.
@@ -146,6 +148,7 @@ class Ficha(DeclaredParts):
         reservations_kept_s: float = 86_400.0,
         schedule_max_s: float = 365 * 86_400.0,
         upload_s: float = 3_600.0,
+        dead_uploads_kept_s: float = 86_400.0,
         unused_file_s: float = 86_400.0,
         commits_kept_s: float = 86_400.0,
         leave_grace_s: float = 60.0,
@@ -201,6 +204,7 @@ class Ficha(DeclaredParts):
             reservations_kept_s=reservations_kept_s,
             schedule_max_s=schedule_max_s,
             upload_s=upload_s,
+            dead_uploads_kept_s=dead_uploads_kept_s,
             unused_file_s=unused_file_s,
             commits_kept_s=commits_kept_s,
             leave_grace_s=leave_grace_s,

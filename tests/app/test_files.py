@@ -310,13 +310,13 @@ async def test_an_upload_whose_time_was_over_before_it_began_sends_no_bytes(
     with pytest.raises(InvalidState, match="took longer"):
         await app.upload("ana", "a", PNG)
     assert (await usage(app), made.stored()) == ((0, 0), [])
-    made.world.clock.advance(60)
+    made.world.clock.advance(86_400)
     await app.sweep()
     assert (await state(app)).of(File) == {}
 
 
 async def test_a_process_that_dies_between_begin_and_store_leaves_nothing_for_long(made: Shop) -> None:
-    app = await made.open(Plan("small", max_files=1))
+    app = await made.open(Plan("small", max_files=1), dead_uploads_kept_s=3_600)
     outcome = await app.engine.call(c.BeginFile(new_id(), "ana", "a", 5, 5))
     assert isinstance(outcome, FileChanged)
     await app.file_access.storage.put(storage_key(outcome.file), in_pieces(bytes(5)), 5)
@@ -329,9 +329,12 @@ async def test_a_process_that_dies_between_begin_and_store_leaves_nothing_for_lo
     assert (await app.sweep()).files == 1
     assert await usage(app) == (0, 0)
     await app.upload("ana", "b", PNG)
-    # Its bytes may come as late as the whole time of an upload.
+    assert len(made.stored()) == 1, "its bytes are deleted at once"
+    # A sender that was suspended may send them as late as this.
     await app.file_access.storage.put(storage_key(outcome.file), in_pieces(bytes(5)), 5)
-    made.world.clock.advance(3_600)
+    made.world.clock.advance(3_599)
+    assert ((await app.sweep()).files, len(made.stored())) == (0, 2)
+    made.world.clock.advance(1)
     assert (await app.sweep()).files == 1
     assert (len(made.stored()), outcome.file.id in (await state(app)).of(File)) == (1, False)
 

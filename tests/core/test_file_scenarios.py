@@ -142,13 +142,13 @@ SCENARIOS = {
         expire-file f1                 -> kept
         +1m
         expire-file f1                 -> cleared
-        file f1                        -> removed until=+1h
+        file f1                        -> removed until=+1d
         files ana                      -> 0 files 0 bytes
         stored f1 10                   -> NOT_FOUND
         expire-file f1                 -> kept
         remove-file f1                 -> removed changed=no
         forget-file f1                 -> kept
-        +1h
+        +1d
         forget-file f1                 -> cleared
         file f1                        -> gone
         forget-file f1                 -> kept
@@ -291,10 +291,10 @@ SCENARIOS = {
         +61m
         webhook j1 failed
         expire-file f1                 -> cleared
-        file f1                        -> removed until=+1h
+        file f1                        -> removed until=+1d
         copy j1 0 f1                   -> LEASE_LOST
         forget-file f1                 -> kept
-        +1h
+        +1d
         forget-file f1                 -> cleared
     """,
     "a copy that was given up is not begun again before its bytes are gone": """
@@ -317,7 +317,7 @@ SCENARIOS = {
         save j1 e1 f1
         +1h
         expire-file f1                 -> cleared
-        file f1                        -> removed until=+1h
+        file f1                        -> removed until=+1d
     """,
     "who gives up a copy does not take away what another one has stored": """
         plan free

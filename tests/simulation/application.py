@@ -27,6 +27,8 @@ TOOLS: Final = ("quick", "slow", "flaky", "remote", "many", "same", "shared")
 LEASE_S: Final = 6.0
 TIMEOUT_S: Final = 20.0
 UPLOAD_S: Final = 20.0
+DEAD_UPLOADS_KEPT_S: Final = 200.0
+"""Longer than any process stands still, also where the database's clock jumps ahead a few times meanwhile."""
 UNUSED_S: Final = 30.0
 COPY: Final = "copy"
 """The tool that takes a file and makes another one of it."""
@@ -74,6 +76,7 @@ def simulated_app(
         public_url="https://ficha.example",
         webhooks=webhooks or False,
         upload_s=UPLOAD_S,
+        dead_uploads_kept_s=DEAD_UPLOADS_KEPT_S,
         unused_file_s=UNUSED_S,
         leave_grace_s=4.0,
         silent_session_s=12.0,

@@ -31,6 +31,7 @@ REGRESSIONS: dict[int, str] = {
     3_100_724: "the operator resumed a pool while a server still had a call to pause it, whose caller was gone",
     2_007_909: "the watcher took a job for running that the same commit had put back into the queue before",
     1_003_772: "the history forbade a second job from a payload that was sent again with the key of a refused submit",
+    6_003_323: "bytes that a suspended process sent late lay in the storage for good",
 }
 """seed → what it broke"""
 

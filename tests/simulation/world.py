@@ -50,7 +50,7 @@ from .watcher import Watcher
 HAS_LAYER: Final = find_spec("ficha.store.postgres.optimistic") is not None
 """It may be taken away (tests/stores/test_detached.py)."""
 ACCOUNTS: Final = 5
-PATIENCE_S: Final = 300.0
+PATIENCE_S: Final = 600.0
 """After the faults stop, everything must come to its end within this time."""
 AWAY: Final = (
     "the database is unavailable",

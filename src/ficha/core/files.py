@@ -2,8 +2,8 @@
 
 The bytes are in the file storage. Room for them is set aside before they arrive, so that concurrent uploads never
 exceed a limit together. A `removed` file stays in the table until its bytes are deleted. The row of an upload that died
-stays for as long as an upload may take: its bytes may still arrive, and only the row says where. Every change of a
-file, except the deletion of its row, is made under its account's lock.
+stays longer: where the sending process was suspended, bytes may still arrive, and only the row says where. Every change
+of a file, except the deletion of its row, is made under its account's lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .lease import lost
 from .outcomes import FileChanged, Forgotten, Refusal
 from .policy import MILLISECOND, Plan
 from .quota import refuse_reservation
-from .records import Awaiting, File, FileState, FileUsage
+from .records import Awaiting, File, FileUsage
 from .refusals import account_closed, no_account, no_file, no_job, no_plan
 from .rule import Audited, Needs, Rule
 from .states import FINAL
@@ -135,11 +135,11 @@ def expire_file(ws: Workspace, command: ExpireFile) -> Forgotten:
     ):
         return Forgotten(changed=False)
     job = None if command.job_id is None or file.role != "result" else ws.job(command.job_id)
-    if file.state == "uploading":
-        late_until = ws.now + ws.policy.upload_ms * MILLISECOND
+    if file.state == "uploading" and job is not None and isinstance(job.place, Awaiting):
         # The copy of a provider's result may be begun again, into the same place, for as long as its job waits.
-        state: FileState = "uploading" if job is not None and isinstance(job.place, Awaiting) else "removed"
-        _put(ws, replace(file, state=state, expires_at=late_until))
+        _put(ws, replace(file, expires_at=ws.now + ws.policy.upload_ms * MILLISECOND))
+    elif file.state == "uploading":
+        _put(ws, replace(file, state="removed", expires_at=ws.now + ws.policy.dead_uploads_kept_ms * MILLISECOND))
     elif file.role == "result" and (file.uses or (job is not None and job.status == "completed")):
         _put(ws, replace(file, expires_at=None))
     elif job is not None and job.status not in FINAL:

@@ -184,6 +184,8 @@ class Policy(Struct, frozen=True):
     hooks: what is to be run once for each job that ended. Defaults to nothing.
     file_bytes: the largest file, whatever the plan. Defaults to 1 GiB.
     upload_ms: how long an upload may take; after that it counts as dead. Defaults to an hour.
+    dead_uploads_kept_ms: how long the row of an upload that died is kept, so that bytes which arrive late are deleted.
+        Defaults to a day.
     unused_file_ms: how long a file that no job has taken is kept. Defaults to a day.
     provider_tools: the tools whose work an external provider does: their jobs are `starting` until it has accepted.
     job_callbacks: how many call-backs of its provider are kept with a job. Defaults to 20.
@@ -218,6 +220,7 @@ class Policy(Struct, frozen=True):
     hooks: tuple[HookTerms, ...] = ()
     file_bytes: int = 1_073_741_824
     upload_ms: int = 3_600_000
+    dead_uploads_kept_ms: int = 86_400_000
     unused_file_ms: int = 86_400_000
     provider_tools: frozenset[str] = frozenset()
     job_callbacks: int = 20

@@ -282,15 +282,24 @@ class FileOperations(SubmitOperations):
                 if file.state == "removed":
                     changed += await self._delete_bytes(file)
                 else:
-                    outcome = await self.engine.call(c.ExpireFile(file.id, file.account_id, file.job_id))
-                    changed += isinstance(outcome, Forgotten) and outcome.changed
+                    changed += await self._expire(file)
             swept += changed
             if not changed:
                 break
         return swept
 
+    async def _expire(self, file: File) -> bool:
+        outcome = await self.engine.call(c.ExpireFile(file.id, file.account_id, file.job_id))
+        has_changed = isinstance(outcome, Forgotten) and outcome.changed
+        if has_changed and file.state == "uploading":
+            # The row stays in case bytes arrive late; those that are there already need not stay as long.
+            dead = (await self.queries.files_by_id([file.id])).get(file.id)
+            if dead is not None and dead.state == "removed":
+                await self._delete_bytes(dead)
+        return has_changed
+
     async def _delete_bytes(self, file: File) -> bool:
-        """Deletes a removed file's bytes, then its row. If it cannot, the next sweep tries again."""
+        """Deletes a removed file's bytes, then its row, once that may go. If it cannot, a later sweep tries again."""
         try:
             await self.file_access.storage.delete(storage_key(file))
             outcome = await self.engine.call(c.ForgetFile(file.id))
