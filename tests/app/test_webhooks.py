@@ -13,6 +13,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from ficha import Ficha, InvalidArgument, InvalidState, NewWebhook, NotFound, QuotaExceeded, RateLimited, Webhooks
+from ficha.core.policy import JOB_ENDED_HOOK
 from ficha.store.base import GetState
 from ficha.worker import delivery_runner, due_runner
 from tests.support import processes
@@ -50,6 +51,20 @@ def read(request: Received, added: NewWebhook) -> dict[str, Any]:
     """The message, if its signature is right."""
     found: dict[str, Any] = Webhook(added.secret).verify(request.body, dict(request.headers))
     return found
+
+
+async def test_an_account_that_is_erased_while_its_messages_are_made_is_told_nothing(world: World) -> None:
+    async with Receiver() as receiver:
+        app = await open_shop(world)
+        await app.add_webhook(receiver.url("/operator"))
+        await ended(app)
+        [due] = await app.due_hooks([JOB_ENDED_HOOK], 1)
+        held = await app.hold_hook(due, 60)
+        assert held is not None
+        await app.erase("ana")
+        assert await app.make_deliveries(held) == 0
+        await app.run_worker(burst=True)
+        assert (receiver.received, (await app.deliveries()).items, await app.verify()) == ([], [], [])
 
 
 async def test_a_job_that_completed_is_told_of_with_its_result(world: World) -> None:
