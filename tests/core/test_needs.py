@@ -4,10 +4,10 @@ import pytest
 
 from ficha.core import commands as c
 from ficha.core.decide import decide
+from ficha.core.loaded import NotLoaded
 from ficha.core.needs import Needs, needs
 from ficha.core.policy import Plan, Policy
 from ficha.core.snapshot import Snapshot
-from ficha.core.workspace import NotLoaded
 from tests.core.scenarios import play
 from tests.support.new_jobs import new_job
 

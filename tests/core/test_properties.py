@@ -19,13 +19,13 @@ from ficha.core.audit import SYSTEM
 from ficha.core.dataset import State
 from ficha.core.decide import decide
 from ficha.core.invariants import overfull_pools, uncounted_runs, violations
+from ficha.core.loaded import NotLoaded
 from ficha.core.needs import needs
 from ficha.core.outcomes import Claimed, Finished, Outcome, PollHeld, Refusal
 from ficha.core.policy import HOUR, Plan
 from ficha.core.records import Awaiting, Job, Leased, Ready
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.core.states import BIRTHS, FINAL, HOLDS_SLOT, is_legal
-from ficha.core.workspace import NotLoaded
 from tests.core.rows import Rows
 from tests.core.strategies import POLICY, START_AT, Workload, workloads
 from tests.core.world import World

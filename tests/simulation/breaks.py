@@ -22,6 +22,7 @@ import ficha.core.lease
 import ficha.core.ledger
 import ficha.core.recover
 import ficha.core.submit
+import ficha.core.worker_counts
 import ficha.core.workspace
 import ficha.engine.committer
 import ficha.operations.submits
@@ -173,12 +174,12 @@ def _ask_marker(stack: ExitStack) -> None:
 
 def _count_of_runs(stack: ExitStack) -> None:
     """A run that was lost is counted as one that its worker handed back."""
-    ending = ficha.core.workspace.ending
+    ending = ficha.core.worker_counts.ending
 
     def mistaken(before: Any, after: Any) -> Any:
         return "returned" if (kind := ending(before, after)) == "recovered" else kind
 
-    stack.enter_context(patch.object(ficha.core.workspace, "ending", mistaken))
+    stack.enter_context(patch.object(ficha.core.worker_counts, "ending", mistaken))
 
 
 def _equal_content(stack: ExitStack) -> None:

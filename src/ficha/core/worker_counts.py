@@ -6,7 +6,18 @@ worker that was killed. The run of a worker ends when a provider accepts the job
 
 from __future__ import annotations
 
-from .records import Awaiting, Job, Parked, Tally, TallyKind
+from .records import Awaiting, Job, Leased, Parked, Tally, TallyKind
+
+
+def run_counted(before: Job, after: Job, now: int) -> tuple[str, TallyKind, int]:
+    """Whose run began or ended between the two, how it ended, and how many microseconds it kept the worker busy."""
+    old, new = before.place, after.place
+    if type(new) is Leased:
+        return new.worker, "claimed", 0
+    assert type(old) is Leased
+    kind = ending(before, after)
+    # The end of a lost run is not known, and a clock may have gone back.
+    return old.worker, kind, 0 if kind == "recovered" else max(0, now - old.leased_at)
 
 
 def ending(before: Job, after: Job) -> TallyKind:

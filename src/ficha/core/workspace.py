@@ -12,7 +12,9 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from .account_counts import counts_of, holds_slot
 from .history import QUOTING, is_ordinary, without_quotes
+from .loaded import Loaded, NotLoaded
 from .measures import EndedCall
 from .policy import Plan, Policy
 from .records import (
@@ -23,7 +25,6 @@ from .records import (
     ApiKey,
     ApiKeyUse,
     AuditLine,
-    Awaiting,
     Batch,
     Content,
     ContentName,
@@ -50,25 +51,13 @@ from .records import (
     Worker,
 )
 from .snapshot import Changes, JobChange, Snapshot
-from .worker_counts import ending
+from .worker_counts import run_counted
 
-K = TypeVar("K")
 R = TypeVar("R", bound=Keyed)
 V = TypeVar("V")
 
 
-class NotLoaded(AssertionError):
-    """A rule read something that `needs` does not name for its command."""
-
-
-class _Loaded(dict[K, V]):
-    """Rows by key, as loaded and as changed since."""
-
-    def __missing__(self, key: K) -> V:
-        raise NotLoaded(f"{key!r} was not loaded: `needs` must name it")
-
-
-_NOTHING: Final[_Loaded[str, Any]] = _Loaded()
+_NOTHING: Final[Loaded[str, Any]] = Loaded()
 """For the rare kinds of rows, of which most commit groups load none. Only loaded rows change, so it stays empty."""
 
 
@@ -78,31 +67,31 @@ class Workspace:
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self.now = snapshot.now
         self.policy = policy
-        self._accounts = _Loaded(snapshot.accounts)
-        self._jobs = _Loaded(snapshot.jobs)
-        self._payloads = _Loaded(snapshot.payloads)
-        self._steps = _Loaded(snapshot.steps)
-        self._keys = _Loaded(snapshot.keys)
-        self._reservations = _Loaded(snapshot.reservations)
-        self._reservations_of = _Loaded(
+        self._accounts = Loaded(snapshot.accounts)
+        self._jobs = Loaded(snapshot.jobs)
+        self._payloads = Loaded(snapshot.payloads)
+        self._steps = Loaded(snapshot.steps)
+        self._keys = Loaded(snapshot.keys)
+        self._reservations = Loaded(snapshot.reservations)
+        self._reservations_of = Loaded(
             {account: {r.id: r for r in found} for account, found in snapshot.reservations_of.items()}
         )
-        self._pools = _Loaded(snapshot.pools)
-        self._occupied = _Loaded(snapshot.occupied)
-        self._contents = _Loaded(snapshot.contents)
-        self._keyed = _Loaded(snapshot.keyed)
-        self._batches = _Loaded(snapshot.batches) if snapshot.batches else _NOTHING
-        self._api_keys = _Loaded(snapshot.api_keys) if snapshot.api_keys else _NOTHING
+        self._pools = Loaded(snapshot.pools)
+        self._occupied = Loaded(snapshot.occupied)
+        self._contents = Loaded(snapshot.contents)
+        self._keyed = Loaded(snapshot.keyed)
+        self._batches = Loaded(snapshot.batches) if snapshot.batches else _NOTHING
+        self._api_keys = Loaded(snapshot.api_keys) if snapshot.api_keys else _NOTHING
         self._api_keys_of = _by_id(snapshot.api_keys_of) if snapshot.api_keys_of else _NOTHING
         self._hooks_of = (
-            _Loaded({job_id: {hook.name: hook for hook in found} for job_id, found in snapshot.hooks_of.items()})
+            Loaded({job_id: {hook.name: hook for hook in found} for job_id, found in snapshot.hooks_of.items()})
             if snapshot.hooks_of
             else _NOTHING
         )
         self._loaded = snapshot
         self._recounted: set[str] = set()
-        self._ready = _Loaded({pool: self._queue(ids) for pool, ids in snapshot.ready.items()})
-        self._parked = _Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
+        self._ready = Loaded({pool: self._queue(ids) for pool, ids in snapshot.ready.items()})
+        self._parked = Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
         self._jobs_before: dict[str, Job | None] = {}
         self._forgotten_jobs: dict[str, Job] = {}
         """The deleted jobs, each as it was last."""
@@ -241,15 +230,7 @@ class Workspace:
 
     def _tally(self, before: Job, after: Job) -> None:
         """Counts a run that began or ended."""
-        kind: TallyKind
-        old, new = before.place, after.place
-        if type(new) is Leased:
-            worker, kind, busy_us = new.worker, "claimed", 0
-        else:
-            assert type(old) is Leased
-            worker, kind = old.worker, ending(before, after)
-            # The end of a lost run is not known, and a clock may have gone back.
-            busy_us = 0 if kind == "recovered" else max(0, self.now - old.leased_at)
+        worker, kind, busy_us = run_counted(before, after, self.now)
         counts = self._tallies.get((worker, kind))
         if counts is None:
             self._tallies[worker, kind] = [1, busy_us]
@@ -263,8 +244,8 @@ class Workspace:
             self._owe_hooks(job)
         self._count(job, old, new)
         if job.spec.pool in self._occupied:
-            self._occupied[job.spec.pool] += _holds_slot(new) - _holds_slot(old)
-        if job.spec.content_hash is not None and _holds_slot(old) and not _holds_slot(new):
+            self._occupied[job.spec.pool] += holds_slot(new) - holds_slot(old)
+        if job.spec.content_hash is not None and holds_slot(old) and not holds_slot(new):
             self._set_content((job.spec.tool, job.spec.content_hash), None, was_there=True)
         if type(new) is Ready:
             if job.spec.pool in self._ready:
@@ -279,7 +260,7 @@ class Workspace:
                 self.put_hook(PendingHook(terms.name, job.id, self.now))
 
     def _count(self, job: Job, old: Place | None, new: Place | None) -> None:
-        was, counts = _counts(old), _counts(new)
+        was, counts = counts_of(old), counts_of(new)
         if was != counts:
             account = self.owner(job)
             latest = None if new is None and account.latest_job == job.id else account.latest_job
@@ -510,24 +491,11 @@ class Workspace:
         self._changes.audit.append(line)
 
 
-def _by_id(found: dict[str, list[ApiKey]]) -> _Loaded[str, dict[str, ApiKey]]:
-    return _Loaded({name: {key.id: key for key in keys} for name, keys in found.items()})
+def _by_id(found: dict[str, list[ApiKey]]) -> Loaded[str, dict[str, ApiKey]]:
+    return Loaded({name: {key.id: key for key in keys} for name, keys in found.items()})
 
 
 def _rank(job: Job | None) -> int:
     assert job is not None
     assert isinstance(job.place, WAITING), f"job {job.id} is listed as waiting but is not"
     return job.place.rank
-
-
-def _holds_slot(place: Place | None) -> bool:
-    return type(place) is Leased or type(place) is Awaiting
-
-
-def _counts(place: Place | None) -> tuple[int, int, int]:
-    """What a job in this place adds to its account's counters: active, admitted, parked."""
-    if place is None:
-        return 0, 0, 0
-    if type(place) is Parked and place.behind is None:
-        return 1, 0, int(place.due_at is None)
-    return 1, 1, 0
