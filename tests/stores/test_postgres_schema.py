@@ -201,7 +201,21 @@ QUESTIONS: list[q.Query[Any]] = [
 ]
 
 
-async def test_every_statement_fits_the_schema(postgres_url: str) -> None:
+@pytest.fixture
+def asked_types(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The types that the driver asked the database about: those of a statement's values that it does not know."""
+    asked: list[int] = []
+    introspect = asyncpg.Connection._introspect_types
+
+    async def noted(connection: asyncpg.Connection, types: set[int], *more: Any) -> Any:
+        asked.extend(types)
+        return await introspect(connection, types, *more)
+
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", noted)
+    return asked
+
+
+async def test_every_statement_fits_the_schema(postgres_url: str, asked_types: list[int]) -> None:
     async with opened(postgres_url) as store:
         async with connected(postgres_url) as connection:
             for text in statements():
@@ -209,6 +223,12 @@ async def test_every_statement_fits_the_schema(postgres_url: str) -> None:
         assert {type(question) for question in QUESTIONS} == {*SHARED_QUESTIONS, *reads._OWN}
         for question in QUESTIONS:
             await store.read(question)
+    # To ask takes two round trips and some milliseconds on each connection.
+    assert asked_types == []
+    async with connected(postgres_url) as connection:
+        [bigints] = await connection.fetchrow("SELECT 'bigint[]'::regtype::oid")
+        await connection.prepare("SELECT $1::bigint[]")
+    assert asked_types == [bigints]
 
 
 async def test_the_tables_have_exactly_the_columns_that_are_written(migrated_url: str) -> None:

@@ -11,10 +11,10 @@ SELECT 'pools', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 WITH candidates AS MATERIALIZED (
     SELECT r.*
-    FROM unnest($1::text[], $2::bigint[]) AS w(pool, most)
+    FROM unnest($1::text[], $2::text[]::bigint[]) AS w(pool, most)
     CROSS JOIN LATERAL (
         SELECT found.*
-        FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS s(pool, first, beyond)
+        FROM unnest($3::text[], $4::text[]::bigint[], $5::text[]::bigint[]) AS s(pool, first, beyond)
         CROSS JOIN LATERAL (
             SELECT ready.*
             FROM ficha.ready

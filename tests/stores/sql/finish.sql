@@ -1,6 +1,6 @@
 BEGIN ISOLATION LEVEL READ COMMITTED;
 
-WITH owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ($2::uuid[])) (
+WITH owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ($2::text[]::uuid[])) (
     SELECT 'account', a.id, a.plan, (extract(epoch FROM a.opened_at) * 1000000)::bigint, a.balance, a.active,
         a.admitted, a.parked, a.reserved, a.submitted, a.latest_job::text,
         (extract(epoch FROM a.hour_at) * 1000000)::bigint, a.hour_submits,
@@ -9,7 +9,7 @@ WITH owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ($
     FROM (
         SELECT *
         FROM ficha.accounts
-        WHERE id = ANY ($1::text[] || ARRAY (SELECT account_id FROM owners) || ARRAY (SELECT account_id FROM ficha.reservations WHERE id = ANY ($3::uuid[])))
+        WHERE id = ANY ($1::text[] || ARRAY (SELECT account_id FROM owners) || ARRAY (SELECT account_id FROM ficha.reservations WHERE id = ANY ($3::text[]::uuid[])))
         ORDER BY id
         FOR UPDATE
     ) a
@@ -22,7 +22,7 @@ SELECT 'ready', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     ARRAY (
         SELECT job_id::text
         FROM ficha.ready
-        WHERE job_id = ANY ($4::uuid[])
+        WHERE job_id = ANY ($4::text[]::uuid[])
         ORDER BY job_id
         FOR UPDATE
     ), NULL::record
@@ -31,7 +31,7 @@ SELECT 'leases', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NUL
     ARRAY (
         SELECT job_id::text
         FROM ficha.leases
-        WHERE job_id = ANY ($4::uuid[])
+        WHERE job_id = ANY ($4::text[]::uuid[])
         ORDER BY job_id
         FOR UPDATE
     ), NULL::record;
@@ -57,7 +57,7 @@ SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, 
     (extract(epoch FROM l.deadline_at) * 1000000)::bigint, (extract(epoch FROM l.poll_at) * 1000000)::bigint, c.name,
     c.progress, c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, NULL::text,
     NULL::record
-FROM unnest($1::uuid[]) AS w(id)
+FROM unnest($1::text[]::uuid[]) AS w(id)
 CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = w.id OFFSET 0) AS j
 LEFT JOIN LATERAL (SELECT * FROM ficha.leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
 LEFT JOIN LATERAL (SELECT * FROM ficha.ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true

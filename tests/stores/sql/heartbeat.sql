@@ -4,7 +4,7 @@ SELECT 'ready', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     ARRAY (
         SELECT job_id::text
         FROM ficha.ready
-        WHERE job_id = ANY ($1::uuid[])
+        WHERE job_id = ANY ($1::text[]::uuid[])
         ORDER BY job_id
         FOR UPDATE
     ), NULL::record
@@ -13,7 +13,7 @@ SELECT 'leases', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NUL
     ARRAY (
         SELECT job_id::text
         FROM ficha.leases
-        WHERE job_id = ANY ($1::uuid[])
+        WHERE job_id = ANY ($1::text[]::uuid[])
         ORDER BY job_id
         FOR UPDATE
     ), NULL::record;
@@ -39,7 +39,7 @@ SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, 
     (extract(epoch FROM l.deadline_at) * 1000000)::bigint, (extract(epoch FROM l.poll_at) * 1000000)::bigint, c.name,
     c.progress, c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, NULL::text,
     NULL::record
-FROM unnest($1::uuid[]) AS w(id)
+FROM unnest($1::text[]::uuid[]) AS w(id)
 CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = w.id OFFSET 0) AS j
 LEFT JOIN LATERAL (SELECT * FROM ficha.leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
 LEFT JOIN LATERAL (SELECT * FROM ficha.ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true

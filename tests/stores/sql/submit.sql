@@ -1,6 +1,6 @@
 BEGIN ISOLATION LEVEL READ COMMITTED;
 
-WITH owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ($2::uuid[])) (
+WITH owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ($2::text[]::uuid[])) (
     SELECT 'account', a.id, a.plan, (extract(epoch FROM a.opened_at) * 1000000)::bigint, a.balance, a.active,
         a.admitted, a.parked, a.reserved, a.submitted, a.latest_job::text,
         (extract(epoch FROM a.hour_at) * 1000000)::bigint, a.hour_submits,
@@ -9,7 +9,7 @@ WITH owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ($
     FROM (
         SELECT *
         FROM ficha.accounts
-        WHERE id = ANY ($1::text[] || ARRAY (SELECT account_id FROM owners) || ARRAY (SELECT account_id FROM ficha.reservations WHERE id = ANY ($3::uuid[])))
+        WHERE id = ANY ($1::text[] || ARRAY (SELECT account_id FROM owners) || ARRAY (SELECT account_id FROM ficha.reservations WHERE id = ANY ($3::text[]::uuid[])))
         ORDER BY id
         FOR UPDATE
     ) a

@@ -43,6 +43,15 @@ def uuids(ids: Iterable[str]) -> list[str]:
     return sorted(filter(_UUID.fullmatch, ids))
 
 
+def array(number: int, kind: str) -> str:
+    """An array as a parameter. The driver knows texts; about other arrays it asks the database, on each connection."""
+    return f"${number}::text[]" if kind == "text" else f"${number}::text[]::{kind}[]"
+
+
+def texts(values: Iterable[Any]) -> list[str]:
+    return [*map(str, values)]
+
+
 class PostgresDialect:
     clock = instant("clock_timestamp()")
     insertion_order = "number"
@@ -68,10 +77,10 @@ class PostgresDialect:
         return None if kind == "uuid" and value is not None and not _UUID.fullmatch(value) else value
 
     def among(self, expression: str, number: int, kind: Kind) -> str:
-        return f"{expression} = ANY (${number}::{_PARAMETERS[kind]}[])"
+        return f"{expression} = ANY ({array(number, _PARAMETERS[kind])})"
 
     def values(self, values: Collection[Any], kind: Kind) -> Any:
-        return uuids(values) if kind == "uuid" else list(values)
+        return uuids(values) if kind == "uuid" else texts(values)
 
     def lowered(self, expression: str) -> str:
         return f'lower({expression} COLLATE "C")'
@@ -90,7 +99,7 @@ class PostgresDialect:
 
     def waiting_columns(self, row: Row) -> tuple[list[str], list[int], bytes, bytes]:
         owners, counts, ranks, ids = row
-        return owners, counts, ranks, ids
+        return owners, [*map(int, counts)], ranks, ids
 
     def selected(self, table: Table, alias: str) -> str:
         return ", ".join(self.read(f"{alias}.{column.name}", column.kind) for column in table.columns)

@@ -14,7 +14,7 @@ from .parts import WAYS, Filled, split
 
 LOCK_KEYED: Final = {
     kind: load_part(
-        f"{table.kind(table.key[0])}[]",
+        table.kind(table.key[0]),
         f"SELECT '{kind}', {NO_ACCOUNT}, NULL::text[], ROW({SQL.selected(table, 'e')}) FROM "
         f"(SELECT * FROM ficha.{table.name} WHERE {table.key[0]} = ANY ({{0}}) ORDER BY {table.key[0]} {{lock}}) e",
     )
@@ -29,7 +29,7 @@ def lock_keyed(asked: LoadStatement, needs: Needs) -> None:
     """Adds the parts that lock the needed records."""
     for kind, part in LOCK_KEYED.items() if needs.keyed else ():
         keys = sorted(key for named, key in needs.keyed if named == kind)
-        asked.add(part, uuids(keys) if part.types == ("uuid[]",) else keys)
+        asked.add(part, uuids(keys) if part.types == ("uuid",) else keys)
 
 
 def filled_keyed(snapshot: Snapshot, changes: Changes) -> list[Filled]:

@@ -20,7 +20,7 @@ from ..account_rows import account_rows, row_counts
 from ..sql import tables as t
 from ..sql.jobs import JOB_WIDTH, job_columns
 from ..sql.tables import Row, Table
-from .dialect import SQL
+from .dialect import SQL, array
 
 Take = Callable[[Snapshot, str, Row], None]
 """Puts a record or a payload into the snapshot."""
@@ -29,7 +29,7 @@ Take = Callable[[Snapshot, str, Row], None]
 class LoadPart(Struct, frozen=True, eq=False):
     """Some of the statement's selects.
 
-    types: the types of its parameters, which the texts name `{0}`, `{1}`, …
+    types: the types of its parameters' elements (each parameter is an array); the texts name them `{0}`, `{1}`, …
     selects, cte: in these, `{lock}` stands for FOR UPDATE and `{skip}` for FOR UPDATE SKIP LOCKED.
     take: puts rows that are not jobs into the snapshot.
     lists: the field of the snapshot that lists the jobs found, if any.
@@ -80,7 +80,7 @@ def statement(parts: tuple[LoadPart, ...], *, locks: bool = True) -> str:
     ctes, selects = [], []
     first = 1
     for number, part in enumerate(parts):
-        parameters = [f"${n}::{kind}" for n, kind in enumerate(part.types, first)]
+        parameters = [array(n, kind) for n, kind in enumerate(part.types, first)]
         first += len(parameters)
         selects += [select.format(*parameters, part=number, **words) for select in part.selects]
         if part.cte:
@@ -105,7 +105,7 @@ def _names(what: str, found: str) -> str:
 
 
 LOCK_ACCOUNTS: Final = load_part(
-    "text[] uuid[] uuid[]",
+    "text uuid uuid",
     # The first select gives the columns their types.
     f"""(
         SELECT 'account', {SQL.selected(t.ACCOUNTS, "a")}, NULL::text[], NULL::record
@@ -123,12 +123,12 @@ LOCK_ACCOUNTS: Final = load_part(
     cte="owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ({1}))",
 )
 LOCK_JOBS: Final = load_part(
-    "uuid[]",
+    "uuid",
     _names("ready", "SELECT job_id::text FROM ficha.ready WHERE job_id = ANY ({0}) ORDER BY job_id {lock}"),
     _names("leases", "SELECT job_id::text FROM ficha.leases WHERE job_id = ANY ({0}) ORDER BY job_id {lock}"),
 )
 LOCK_POOLS: Final = load_part(
-    "text[] text[]",
+    "text text",
     _names(
         "pools",
         "SELECT name FROM ficha.pools WHERE name = ANY ({0}) "
@@ -199,9 +199,9 @@ def _found(table: Table, kind: str, condition: str, take: Take) -> LoadPart:
     return load_part(kind, other(SQL.selected(table, "k"), f"ficha.{table.name} k WHERE {condition}"), take=take)
 
 
-JOBS: Final = load_part("uuid[]", f"{_ANY_JOB} unnest({{0}}) AS w (id) {_job('w.id')} {_HOT_ROWS}")
+JOBS: Final = load_part("uuid", f"{_ANY_JOB} unnest({{0}}) AS w (id) {_job('w.id')} {_HOT_ROWS}")
 KEYS_AND_JOBS: Final = load_part(
-    "text[] text[] text[]",
+    "text text text",
     f"{_ANY_JOB} keyed {_job('keyed.job_id')} {_HOT_ROWS}",
     other(SQL.selected(t.KEYS, "k"), "keyed k"),
     cte=f"""
@@ -241,9 +241,9 @@ def candidates(more: str = "", lock: str = "") -> str:
     """
 
 
-CANDIDATE_TYPES: Final = "text[] bigint[] text[] bigint[] bigint[]"
+CANDIDATE_TYPES: Final = "text bigint text bigint bigint"
 CANDIDATES: Final = load_part(
-    f"{CANDIDATE_TYPES} text[]",
+    f"{CANDIDATE_TYPES} text",
     ready_jobs(),
     other(
         "q.name, (SELECT count(*) FROM ficha.leases WHERE leases.pool = q.name)",
@@ -257,7 +257,7 @@ CANDIDATES: Final = load_part(
 
 def _parked(payload: str) -> LoadPart:
     return load_part(
-        "text[] bigint[]",
+        "text bigint",
         f"""(
             SELECT {job_columns(SQL, "p")}, {{part}}, {payload}, NULL::record
             FROM unnest({{0}}, {{1}}) AS w (account_id, most)
@@ -276,10 +276,10 @@ PARKED_JOBS: Final = _parked("NULL::text")
 PARKED_WITH_PAYLOADS: Final = _parked("j.payload::text")
 """For a group that also claims, as it may claim the jobs that it promotes."""
 PAYLOADS: Final = load_part(
-    "uuid[]", other("id::text", "ficha.jobs WHERE id = ANY ({0})", "payload::text"), take=_take_payload
+    "uuid", other("id::text", "ficha.jobs WHERE id = ANY ({0})", "payload::text"), take=_take_payload
 )
 STEPS: Final = load_part(
-    "uuid[] text[]",
+    "uuid text",
     other(
         "s.job_id::text, s.name, s.result::text",
         "unnest({0}, {1}) AS w (job_id, name) " + looked_up("steps", "s", "k.job_id = w.job_id AND k.name = w.name"),
@@ -288,7 +288,7 @@ STEPS: Final = load_part(
 )
 take_content: Final = _into("contents", lambda rest: Content(*rest), 2)
 CONTENTS: Final = load_part(
-    "text[] text[]",
+    "text text",
     other(
         "t.tool, t.content_hash, t.job_id::text, j.result::text",
         "unnest({0}, {1}) AS w (tool, content_hash) "
@@ -296,22 +296,22 @@ CONTENTS: Final = load_part(
     ),
     take=take_content,
 )
-RESERVATIONS: Final = _named(t.RESERVATIONS, "uuid[]")
-POOLS: Final = _named(t.POOLS, "text[]")
-BATCHES: Final = _named(t.BATCHES, "uuid[]")
-API_KEYS: Final = _named(t.API_KEYS, "uuid[]")
+RESERVATIONS: Final = _named(t.RESERVATIONS, "uuid")
+POOLS: Final = _named(t.POOLS, "text")
+BATCHES: Final = _named(t.BATCHES, "uuid")
+API_KEYS: Final = _named(t.API_KEYS, "uuid")
 RESERVATIONS_ACTIVE: Final = _found(
     t.RESERVATIONS,
-    "text[]",
+    "text",
     "k.account_id = ANY ({0}) AND k.state = 'active'",
     _onto("reservations_of", t.RESERVATIONS.record),
 )
 API_KEYS_OF: Final = _found(
-    t.API_KEYS, "text[]", "k.name = ANY ({0}) AND k.revoked_at IS NULL", _onto("api_keys_of", t.API_KEYS.record)
+    t.API_KEYS, "text", "k.name = ANY ({0}) AND k.revoked_at IS NULL", _onto("api_keys_of", t.API_KEYS.record)
 )
-HOOKS_OF: Final = _found(t.HOOKS, "uuid[]", "k.job_id = ANY ({0})", _onto("hooks_of", t.HOOKS.record))
+HOOKS_OF: Final = _found(t.HOOKS, "uuid", "k.job_id = ANY ({0})", _onto("hooks_of", t.HOOKS.record))
 ROWS_OF: Final = load_part(
-    "text[]", other(row_counts("w.id"), "unnest({0}) AS w (id)"), take=_into("rows_of", account_rows)
+    "text", other(row_counts("w.id"), "unnest({0}) AS w (id)"), take=_into("rows_of", account_rows)
 )
 NOW: Final = load_part("", f"SELECT {_NO_JOB}, {{part}}, NULL::text, ROW({SQL.clock})")
 """Always the last part."""

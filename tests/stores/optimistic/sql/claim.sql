@@ -1,9 +1,9 @@
 WITH candidates AS MATERIALIZED (
     SELECT r.*
-    FROM unnest($1::text[], $2::bigint[]) AS w(pool, most)
+    FROM unnest($1::text[], $2::text[]::bigint[]) AS w(pool, most)
     CROSS JOIN LATERAL (
         SELECT found.*
-        FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS s(pool, first, beyond)
+        FROM unnest($3::text[], $4::text[]::bigint[], $5::text[]::bigint[]) AS s(pool, first, beyond)
         CROSS JOIN LATERAL (
             SELECT ready.*, ready.xmin::text AS version
             FROM ficha.ready

@@ -188,7 +188,7 @@ async def _state_of(connection: Connection) -> SchemaState:
     with speaking(connection):
         if not await connection.fetchval(_IS_THERE):
             return SchemaState()
-        [(is_hidden, rows)] = await connection.fetch(_STATE)
-    if is_hidden:
+        rows = await connection.fetch(_STATE)
+    if rows[0][0]:
         raise StoreError(migrations.HIDDEN)
-    return SchemaState(tuple(Recorded(*row) for row in rows or ()))
+    return SchemaState(tuple(Recorded(*row) for _, *row in rows if row[0] is not None))

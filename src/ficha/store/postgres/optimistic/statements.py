@@ -44,7 +44,7 @@ SEEN_READY: Final = s.load_part(
     s.CANDIDATE_TYPES, s.ready_jobs(", r.version"), cte=s.candidates(", ready.xmin::text AS version"), lists="ready"
 )
 SEEN_POOLS: Final = s.load_part(
-    "text[]",
+    "text",
     s.other(SQL.selected(t.POOLS, "q"), "ficha.pools q WHERE q.name = ANY ({0})", more=", q.xmin::text"),
     take=_take_pool,
 )
