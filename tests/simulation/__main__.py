@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 
-from .world import Report, World
+from .seeds import played
+from .world import Report
 
 SHOWN = 40
 
@@ -16,23 +18,24 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1_000, help="how many")
     parser.add_argument("--start", type=int, default=0, help="the first")
     parser.add_argument("--keep-going", action="store_true", help="run all of them, whatever fails")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many run side by side")
     options = parser.parse_args()
-    began_at, worked_from = time.perf_counter(), time.process_time()
+    began_at = time.perf_counter()
     steps = commits = jobs = failed = done = 0
-    virtual_s = 0.0
-    for seed in range(options.start, options.start + options.seeds):
-        report = World(seed).run()
+    virtual_s = worked_s = 0.0
+    for report, seed_s in played(range(options.start, options.start + options.seeds), options.processes):
         done += 1
         steps += report.steps
         commits += report.commits
         jobs += report.jobs
         virtual_s += report.virtual_s
+        worked_s += seed_s
         if report.wrong:
             failed += 1
-            print(told(report))
+            print(told(report), flush=True)
             if not options.keep_going:
                 break
-    took_s, worked_s = time.perf_counter() - began_at, time.process_time() - worked_from
+    took_s = time.perf_counter() - began_at
     print(
         f"{done} seeds, {failed} failed: {jobs:,} jobs, {commits:,} commits, {steps:,} steps and "
         f"{virtual_s / 3600:.1f} simulated hours in {took_s:.1f} s; {done / worked_s:.1f} seeds, "
