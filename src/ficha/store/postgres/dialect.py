@@ -48,10 +48,6 @@ def array(number: int, kind: str) -> str:
     return f"${number}::text[]" if kind == "text" else f"${number}::text[]::{kind}[]"
 
 
-def texts(values: Iterable[Any]) -> list[str]:
-    return [*map(str, values)]
-
-
 class PostgresDialect:
     clock = instant("clock_timestamp()")
     insertion_order = "number"
@@ -80,7 +76,7 @@ class PostgresDialect:
         return f"{expression} = ANY ({array(number, _PARAMETERS[kind])})"
 
     def values(self, values: Collection[Any], kind: Kind) -> Any:
-        return uuids(values) if kind == "uuid" else texts(values)
+        return uuids(values) if kind == "uuid" else [*map(str, values)]
 
     def lowered(self, expression: str) -> str:
         return f'lower({expression} COLLATE "C")'

@@ -22,7 +22,7 @@ from ..base import Clock, Transient
 from ..keyed.tables import KEYED
 from ..sql.jobs import job_of
 from . import load_statements as s
-from .dialect import Fetcher, texts, uuids
+from .dialect import Fetcher, uuids
 from .keyed_rows import lock_keyed
 from .layer import Layer, Stretches
 from .load_statements import PART, PAYLOAD, REST, LoadPart, LoadStatement
@@ -102,7 +102,7 @@ async def _read(
     asked.add(s.KEYS_AND_JOBS, *columns(sorted(needs.keys), 3))
     asked.add(s.CANDIDATES, *candidate_values(needs, stretches), sorted(needs.changed_pools))
     parked = s.PARKED_WITH_PAYLOADS if needs.ready else s.PARKED_JOBS
-    asked.add(parked, list(promotions), texts(promotions.values()))
+    asked.add(parked, *columns(promotions.items(), 2))
     asked.add(s.PAYLOADS, uuids(needs.payloads))
     asked.add(s.STEPS, *columns((step for step in sorted(needs.steps) if uuids(step[:1])), 2))
     asked.add(s.RESERVATIONS, uuids(needs.reservations))
@@ -126,14 +126,15 @@ async def _read(
     return snapshot
 
 
-def candidate_values(needs: Needs, stretches: Stretches) -> list[list[Any]]:
+def candidate_values(needs: Needs, stretches: Stretches) -> list[list[str]]:
     """The parameters of the statement for claim candidates."""
     listed = columns((stretch for found in stretches.values() for stretch in found), 3)
-    return [list(needs.ready), texts(needs.ready.values()), *map(texts, listed)]
+    return [*columns(needs.ready.items(), 2), *listed]
 
 
-def columns(tuples: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    return [list(column) for column in zip(*tuples, strict=True)] or [[] for _ in range(width)]
+def columns(tuples: Iterable[tuple[Any, ...]], width: int) -> list[list[str]]:
+    """A parameter for each column of the tuples."""
+    return [[*map(str, column)] for column in zip(*tuples, strict=True)] or [[] for _ in range(width)]
 
 
 def _promotions(needs: Needs, locked: Locked) -> dict[str, int]:
