@@ -21,7 +21,7 @@ PAGES := src/ficha/server/pages/.ready
 WEB_SOURCES := $(shell find web \( -name node_modules -o -name dist -o -path $(TYPES) \) -prune -o -type f -print)
 
 # Programs that the tests run, each with the Debian package that has it.
-DEBIAN := chromium:chromium pgbouncer:pgbouncer promtool:prometheus systemd-analyze:systemd
+DEBIAN := chromium-headless-shell:chromium-headless-shell pgbouncer:pgbouncer promtool:prometheus systemd-analyze:systemd
 
 # Options handed to pytest, for example: make test ARGS="-k ledger -x".
 ARGS ?=
