@@ -42,7 +42,7 @@ export function Depth({ overview, range, by }: OverviewPart & { by: "plan" | "to
       lines={lines}
       isStacked
       isWhole
-      none={`Nobody waited in ${RANGE_WORDS[range]}.`}
+      none={`The queue was empty at each count in ${RANGE_WORDS[range]}.`}
       format={count}
       summary={`Over ${RANGE_WORDS[range]}. ${spoken("Waiting jobs", all, overview.times, count)} ${lines
         .map((line) => `${line.name}: now ${count(latest(line.values) ?? 0)}.`)

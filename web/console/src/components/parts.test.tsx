@@ -23,11 +23,11 @@ test("a chart without one figure says so, and draws no axes", () => {
       summary="Waiting jobs: no figures yet."
       times={["2026-11-16T14:00:00Z"]}
       lines={[]}
-      none="Nobody waited in the last hour."
+      none="The queue was empty at each count in the last hour."
       format={String}
     />,
   );
-  expect(screen.getByText("Nobody waited in the last hour.")).toBeTruthy();
+  expect(screen.getByText("The queue was empty at each count in the last hour.")).toBeTruthy();
   expect(container.querySelector("canvas")).toBeNull();
 });
 
