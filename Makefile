@@ -151,7 +151,7 @@ clean: ## remove everything that the commands above made
 # the project itself is installed afterwards; its build backend is in the lock, so that step fetches nothing.
 $(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "Ficha needs Python 3.11 or newer; say which with: make setup PYTHON=python3.12" >&2; exit 1; }
+		|| { echo "$(PYTHON) does not run, or is older than 3.11, which Ficha needs; say another with: make setup PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 			&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv; } \
