@@ -211,7 +211,16 @@ class BaseJobContext:
 class JobContext(BaseJobContext):
     """The first argument of every coroutine handler. The lease fences each write: a worker that lost it is refused."""
 
-    __slots__ = ("_began_at", "_lease_call", "_notes", "_progress", "_progress_at", "_progress_task", "_steps")
+    __slots__ = (
+        "_began_at",
+        "_is_progress_lost",
+        "_lease_call",
+        "_notes",
+        "_progress",
+        "_progress_at",
+        "_progress_task",
+        "_steps",
+    )
 
     def __init__(self, facts: Facts, lease_call: LeaseCall) -> None:
         super().__init__(facts)
@@ -220,6 +229,7 @@ class JobContext(BaseJobContext):
         self._steps: Steps | None = None
         self._progress = facts.progress
         self._progress_at = 0.0
+        self._is_progress_lost = False
         self._progress_task: asyncio.Task[None] | None = None
         self._notes = 0
 
@@ -284,7 +294,7 @@ class JobContext(BaseJobContext):
 
     async def progress(self, percent: int) -> None:
         """Shows followers how far the job is. Cheap to call often: it is written at most twice a second."""
-        if percent == self._progress:
+        if percent == self._progress and not self._is_progress_lost:
             return
         self._progress = percent
         wait_s = self._progress_at + PROGRESS_S - time.monotonic()
@@ -295,7 +305,13 @@ class JobContext(BaseJobContext):
 
     async def _write_progress(self) -> None:
         self._progress_at = time.monotonic()
-        await self._lease_call("report", progress=self._progress)
+        try:
+            await self._lease_call("report", progress=self._progress)
+        except BaseException:
+            # Perhaps nobody has heard it, so it may be said again, and at once.
+            self._is_progress_lost, self._progress_at = True, 0.0
+            raise
+        self._is_progress_lost = False
 
     async def _write_progress_later(self, wait_s: float) -> None:
         try:
