@@ -42,8 +42,6 @@ MEASURED_S: Final = 9.0
 WITHIN_S: Final = 60.0
 """How soon after a fault it must be back."""
 SHARE: Final = 0.95
-CUTS_PER_S: Final = 10
-"""How often the power is cut for each second that the fault should take."""
 SATURATED: Final = Habits(callers=6, accounts=OPEN_ACCOUNTS, pace_s=0.0, handler_s=0.0)
 
 ROOT: Final = Path(__file__).parents[2]
@@ -218,7 +216,7 @@ async def cut_power(seconds: float) -> Result:
     result = Result("SQLite: power cut, unflushed writes lost")
     with tempfile.TemporaryDirectory(prefix="ficha-chaos-") as folder:
         program = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.chaos.power", folder, str(round(seconds * CUTS_PER_S)), str(time.time_ns())),
+            *(sys.executable, "-m", "tests.chaos.power", folder, str(seconds), "1", str(time.time_ns())),
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
         )

@@ -2,8 +2,8 @@
 
 Jobs are submitted, claimed and ended as fast as it goes. Again and again the power is cut: what a cut at that instant
 leaves of the files is put aside, opened as after a restart, and compared with all that had been acknowledged by then.
-The process itself goes on, until the power was cut so many times or something is wrong. Prints a line of JSON: how
-many cuts, how many writes they lost, and what was wrong.
+The process itself goes on, for so many seconds and at least so many cuts, or until something is wrong. Prints a line of
+JSON: how many cuts, how many writes they lost, and what was wrong.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import random
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class Memory:
         self.lines.append(line)
 
 
-async def cut_power(folder: Path, times: int, seed: int) -> dict[str, Any]:
+async def cut_power(folder: Path, seconds: float, least_cuts: int, seed: int) -> dict[str, Any]:
     disk, memory, choice = VolatileDisk(folder), Memory(), random.Random(seed)
     # The journal is moved and started over all the time, so that cuts fall into it.
     wal.CHECKPOINT_PAGES, wal.LONG_PAGES = 20, 60
@@ -49,7 +50,8 @@ async def cut_power(folder: Path, times: int, seed: int) -> dict[str, Any]:
             await app.open_account(account, plan=plan, credits=CREDITS)
         load = [asyncio.create_task(_submit(app, memory, caller)) for caller in range(4)]
         load.append(asyncio.create_task(app.run_worker()))
-        while cuts < times and not wrong:
+        until = time.monotonic() + seconds
+        while (cuts < least_cuts or time.monotonic() < until) and not wrong:
             # What was acknowledged by then is taken first: the files may know more, and must not know less.
             cut = await asyncio.wrap_future(disk.cut_at(choice.randint(1, 40), lambda: list(memory.lines)))
             with tempfile.TemporaryDirectory(dir=folder) as left:
@@ -106,6 +108,7 @@ def careless() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[4:] == ["careless"]:
+    if sys.argv[5:] == ["careless"]:
         careless()
-    print(json.dumps(asyncio.run(cut_power(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))))
+    told = cut_power(Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    print(json.dumps(asyncio.run(told)))

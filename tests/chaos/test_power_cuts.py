@@ -20,7 +20,7 @@ def run(program: str, folder: Path, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.req("D1", "D2")
 def test_what_was_acknowledged_survives_every_power_cut(tmp_path: Path) -> None:
-    found = run("power", tmp_path, "12", "1")
+    found = run("power", tmp_path, "0", "12", "1")
     assert found["wrong"] == []
     assert found["cuts"] == 12
     assert found["lost"] > 0, "no cut fell where anything could be lost"
@@ -28,7 +28,7 @@ def test_what_was_acknowledged_survives_every_power_cut(tmp_path: Path) -> None:
 
 def test_a_database_that_does_not_wait_for_its_flushes_is_found_out(tmp_path: Path) -> None:
     """The test above would notice."""
-    found = run("power", tmp_path, "200", "1", "careless")
+    found = run("power", tmp_path, "10", "1", "1", "careless")
     assert found["wrong"] != [], found
 
 

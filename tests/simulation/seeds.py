@@ -13,8 +13,8 @@ from .world import Report, World
 AT_ONCE: Final = 8
 """How many seeds a process takes at a time."""
 LOT: Final = 1_000
-"""How many seeds the same processes play. A seed leaves 0.3 MB behind that Python does not collect: cycles through the
-exceptions that cancelled futures keep."""
+"""How many seeds the same processes play. A seed leaves 0.3 MB behind that Python does not collect, most of it held by
+the exceptions of cancelled futures."""
 
 
 def played(seeds: range, processes: int) -> Iterator[tuple[Report, float]]:
