@@ -25,7 +25,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Seconds = Annotated[float, Meta(ge=0)]
 
 
-class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Body(Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """The base of all bodies that are sent to a server: an unknown field is refused as a mistake."""
 
 
@@ -110,10 +110,13 @@ class Labels(TypedDict):
 def labels_of(request: SubmitRequest | BatchRequest) -> Labels:
     """The labels that a request gives its jobs, checked; and the trace that they are part of."""
     correlation_id = arg.optional_name(request.correlation_id, "a correlation id")
+    trace = trace_context.current()
+    if trace is None and correlation_id is not None:
+        trace = trace_context.checked(correlation_id)
     return {
         "session": arg.optional_name(request.session, "a session"),
         "correlation_id": correlation_id,
-        "trace_context": trace_context.current() or trace_context.checked(correlation_id or ""),
+        "trace_context": trace,
     }
 
 

@@ -236,7 +236,7 @@ def date(value: Any, what: str) -> int | None:
 
 def payload(value: Any) -> Mapping[str, Any]:
     """A payload, whatever kind of mapping it is."""
-    if isinstance(value, dict | CheckedJson):
+    if isinstance(value, (dict, CheckedJson)):
         return value
     if not isinstance(value, Mapping):
         words = "the payload must be a JSON object (a dict or another mapping); nothing was changed."

@@ -30,7 +30,8 @@ def counted(account: Account, jobs: int, latest_job: str | None, now: int) -> Ac
 
 def due_at_of(command: Submit, now: int) -> int:
     """When the jobs of a submit may start."""
-    return max(command.run_at or 0, now + command.delay_ms * MILLISECOND)
+    due_at = now + command.delay_ms * MILLISECOND
+    return due_at if command.run_at is None or command.run_at < due_at else command.run_at
 
 
 def first_boost(ws: Workspace, account: Account) -> int:

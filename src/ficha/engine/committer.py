@@ -12,7 +12,6 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -122,18 +121,18 @@ class Committer:
         self._is_closing = False
         self._task = asyncio.create_task(self._run(), name=f"ficha committer {self.id}")
 
-    async def call(self, commands: tuple[Command, ...]) -> list[Outcome]:
-        """Returns the commands' outcomes once they are committed. A full or closing committer refuses at once."""
+    def call(self, commands: tuple[Command, ...]) -> asyncio.Future[list[Outcome]]:
+        """Gives the commands' outcomes once they are committed. A full or closing committer refuses at once."""
+        future: asyncio.Future[list[Outcome]] = self._loop.create_future()
         weight = _weight(commands[0]) if len(commands) == 1 else sum(map(_weight, commands))
-        if self._is_closing:
-            return [CLOSED] * len(commands)
         account_id = _account_of(commands)
-        if (refusal := self._refuse_weight(account_id, weight)) is not None:
-            return [refusal] * len(commands)
-        ticket = Ticket(commands, account_id, weight, time.monotonic(), self._loop.create_future())
-        self._waiting.append(ticket)
-        self._rouse()
-        return await ticket.future
+        refusal = CLOSED if self._is_closing else self._refuse_weight(account_id, weight)
+        if refusal is not None:
+            future.set_result([refusal] * len(commands))
+        else:
+            self._waiting.append(Ticket(commands, account_id, weight, time.monotonic(), future))
+            self._rouse()
+        return future
 
     def _rouse(self) -> None:
         if self._idle is not None:
@@ -256,7 +255,7 @@ class Committer:
                 log.exception("what was committed could not be made known within this process")
             answers = iter(committed.outcomes)
             for ticket in tickets:
-                settle(ticket.future, list(islice(answers, len(ticket.commands))))
+                settle(ticket.future, [next(answers) for _ in ticket.commands])
 
     def _refuse(self, tickets: list[Ticket], why: str) -> None:
         log.warning("%s", why)
@@ -320,11 +319,15 @@ def _overloaded(what: str) -> Refusal:
     )
 
 
+_SUBMITTING: Final = (FireSchedule, RunSchedule)
+_OF_JOBS: Final = (Submit, EndSession, AdvanceBulkAct, PruneJobs)
+
+
 def _weight(command: Command) -> int:
     command = unwrapped(command)
-    if isinstance(command, FireSchedule | RunSchedule) and command.submit is not None:
+    if isinstance(command, _SUBMITTING) and command.submit is not None:
         command = command.submit
-    return max(1, len(command.jobs)) if isinstance(command, Submit | EndSession | AdvanceBulkAct | PruneJobs) else 1
+    return len(command.jobs) or 1 if isinstance(command, _OF_JOBS) else 1
 
 
 def _account_of(commands: tuple[Command, ...]) -> str | None:

@@ -4,7 +4,6 @@ the next commit group."""
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from operator import attrgetter
 
 from msgspec import Struct
@@ -31,7 +30,7 @@ class Ticket(Struct):
 class _Line(Struct):
     """The tickets of one account, in order of arrival, and their weight."""
 
-    tickets: deque[Ticket]
+    tickets: list[Ticket]
     weight: int = 0
 
 
@@ -60,7 +59,7 @@ class FairQueue:
         ticket.number = self._numbers
         line = self._lines.get(ticket.account_id)
         if line is None:
-            line = self._lines[ticket.account_id] = _Line(deque())
+            line = self._lines[ticket.account_id] = _Line([])
         line.tickets.append(ticket)
         line.weight += ticket.weight
         self.weight += ticket.weight
@@ -86,17 +85,18 @@ class FairQueue:
         for allowance in (max(1, most // len(self._lines)), most):
             for account_id, line in list(self._lines.items()):
                 before, left = line.weight, min(allowance, room)
-                while line.tickets:
-                    weight = line.tickets[0].weight
-                    if weight > left and (taken or (without_heavy and weight > most)):
+                passed = 0
+                for ticket in line.tickets:
+                    if ticket.weight > left and (taken or (without_heavy and ticket.weight > most)):
                         break
-                    ticket = line.tickets.popleft()
+                    passed += 1
                     line.weight -= ticket.weight
                     if not ticket.future.done():
                         taken.append(ticket)
                         left -= ticket.weight
                         room -= ticket.weight
-                if line.weight < before:
+                del line.tickets[:passed]
+                if passed:
                     self.weight -= before - line.weight
                     del self._lines[account_id]
                     if line.tickets:

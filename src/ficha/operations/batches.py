@@ -46,15 +46,12 @@ class BatchOperations(SubmitOperations):
         The options are those of `BatchRequest`. connection: as in `submit`.
         """
         request = BatchRequest(items=batch_items(items, self.limits.batch_jobs), account=account, **options)
-        return await self._in_span("batch", self._submit_whole(request, False, connection))
+        command = self._batch_command(request, is_judged=connection is None)
+        return await self._in_span("batch", self._submit(command, connection))
 
     async def submit_batch_request(self, request: BatchRequest, *, by_user: bool = False) -> Receipt:
         """The same, from a request. `by_user`: only tools that the account's user may call are allowed."""
-        return await self._in_span("batch", self._submit_whole(request, by_user, None))
-
-    async def _submit_whole(self, request: BatchRequest, by_user: bool, connection: Any) -> Receipt:
-        command = await self._batch_command(request, by_user=by_user, is_judged=connection is None)
-        return await self._submit(command, connection)
+        return await self._in_span("batch", self._submit(self._batch_command(request, by_user=by_user)))
 
     async def _batch_command(self, request: BatchRequest, *, by_user: bool = False, is_judged: bool = True) -> c.Submit:
         account = arg.name(request.account, "an account")

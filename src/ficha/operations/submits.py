@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar, Unpack
 
 from msgspec.structs import replace
@@ -54,15 +54,12 @@ class SubmitOperations(Operations):
             locked until then.
         """
         request = SubmitRequest(tool=tool, payload={} if payload is None else payload, account=account, **options)
-        return await self._in_span(request.tool, self._submit_one(request, False, connection))
+        command = self._submit_command(request, is_judged=connection is None)
+        return await self._in_span(request.tool, self._submit(command, connection))
 
     async def submit_request(self, request: SubmitRequest, *, by_user: bool = False) -> Receipt:
         """The same, from a request. `by_user`: only tools that the account's user may call are allowed."""
-        return await self._in_span(request.tool, self._submit_one(request, by_user, None))
-
-    async def _submit_one(self, request: SubmitRequest, by_user: bool, connection: Any) -> Receipt:
-        command = await self._submit_command(request, by_user=by_user, is_judged=connection is None)
-        return await self._submit(command, connection)
+        return await self._in_span(request.tool, self._submit(self._submit_command(request, by_user=by_user)))
 
     def _in_span(self, name: str, submitting: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Runs the submit, if tracing is on in a span that becomes the parent of its jobs."""
@@ -76,7 +73,8 @@ class SubmitOperations(Operations):
                 span.set_attribute("messaging.batch.message_count", made.jobs)
             return made
 
-    async def _submit(self, command: c.Submit, connection: Any) -> Receipt:
+    async def _submit(self, preparing: Awaitable[c.Submit], connection: Any = None) -> Receipt:
+        command = await preparing
         if connection is None:
             return await self._receipt(await self._ask(command, Submitted))
         outcome, changes = await self._ask_within(connection, command, Submitted)
@@ -144,7 +142,8 @@ class SubmitOperations(Operations):
         fingerprint = _fingerprint(tool.name, payload)
         count, kinds = self._kinds(tool, request.account, request.payload, payload, labels, by_user)
         if count == 1:
-            return self._single_command(request, tuple(kind for kind, _ in kinds), fingerprint)
+            [(job, _)] = kinds
+            return self._single_command(request, (job,), fingerprint)
         account = arg.name(request.account, "an account")
         if count > LARGE and is_judged:
             jobs, counts, unknown = self._least(Counter({tool.name: count}), by_user)
@@ -235,14 +234,14 @@ class SubmitOperations(Operations):
         by_user: bool,
         *,
         by_size: bool = False,
-    ) -> tuple[int, Iterator[tuple[c.NewJob, int]]]:
+    ) -> tuple[int, Iterable[tuple[c.NewJob, int]]]:
         """How many jobs a payload makes; and, one by one, a job of each kind with the number of that kind."""
         value, files = _fitting(tool, text)
         plans = tool.plans if by_user else None
         units = 1 if tool.items is None else _passed(tool.units_of(payload, value))
         count = tool.jobs_for(units)
         if count == 1:
-            return 1, iter([(self._new_job(tool, account, text, value, files, units, labels, plans), 1)])
+            return 1, ((self._new_job(tool, account, text, value, files, units, labels, plans), 1),)
         self._limit_jobs(count)
         # Each part must fit the tool by itself, because the handler gets it alone.
         parts = (

@@ -146,8 +146,7 @@ class Layout:
         """The records as rows of this table."""
         fields = self._fields.get(table) or self._fields_of(table)
         write = _one_by_one if len(records) < _MANY else _column_by_column
-        lines = write(fields, [*map(table.values, records)])
-        return '{"(' + joined(lines).replace("\x00", ')","(') + ')"}'
+        return '{"(' + joined(write(fields, [*map(table.values, records)])).replace("\x00", ')","(') + ')"}'
 
     def _fields_of(self, table: Table) -> list[Field]:
         known = {column.name: (number, _WRITERS[column.kind]) for number, column in enumerate(table.columns)}
@@ -163,7 +162,7 @@ def _column_by_column(fields: list[Field], rows: list[Values]) -> list[str]:
     """Writes values that are equal in all rows once: with many rows, those are most."""
     columns = [*zip(*rows, strict=True)]
     common: list[str] = []
-    varying: list[list[str]] = []
+    varying: list[Sequence[Any]] = []
     for field in fields:
         values: Values = (None,) if field is None else columns[field[0]]
         write = str if field is None else field[1]
@@ -174,7 +173,8 @@ def _column_by_column(fields: list[Field], rows: list[Values]) -> list[str]:
             varying.append(joined(values).split("\x00"))
         else:
             common.append("%s")
-            varying.append(["" if value is None else write(value) for value in values])
+            is_text = write is str and None not in values  # ("%" itself writes it.)
+            varying.append(values if is_text else ["" if value is None else write(value) for value in values])
     template = ",".join(common)
     return [template % values for values in zip(*varying, strict=True)] or [template % ()] * len(rows)
 

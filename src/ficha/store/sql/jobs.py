@@ -55,7 +55,8 @@ def _fields(*names: str) -> Callable[[Job], Values]:
 def _birth(born: tuple[Job, str, str | None]) -> Values:
     """While a job is active, the status in its wide row is 'queued', whatever its hot row says."""
     job, payload, result = born
-    return *_wide(job if job.place is None else replace(job, status="queued")), payload, result
+    stored = job if job.place is None or job.status == "queued" else replace(job, status="queued")
+    return *_wide(stored), payload, result
 
 
 def _end(ended: tuple[Job, str | None]) -> Values:
