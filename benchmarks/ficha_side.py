@@ -12,6 +12,7 @@ from typing import Any, Final
 from ficha import Ficha, Lease, Plan, Pool, Refused, SubmitRequest
 from ficha.core.commands import Ending
 from ficha.core.outcomes import Finished
+from ficha.garbage import freeze_objects
 from ficha.store.base import GetState
 from ficha.store.postgres import PostgresStore
 
@@ -67,6 +68,10 @@ class FichaSide(Peer):
             return RESULT
 
         await self._app.open()
+
+    def started(self) -> None:
+        # As `ficha worker` does.
+        freeze_objects()
 
     async def close(self) -> None:
         await self._app.close()

@@ -102,6 +102,9 @@ class Peer(Protocol):
         """The same in another process, on a database that was opened before."""
         await self.open(url)
 
+    def started(self) -> None:
+        """What the peer's own worker process does when it has started, before it takes jobs."""
+
     async def close(self) -> None:
         """Ends everything that `open` began."""
 

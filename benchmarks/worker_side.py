@@ -52,6 +52,7 @@ async def main(module: str, name: str, url: str, setting: str) -> None:
     peer: Peer = getattr(importlib.import_module(module), name)()
     peer.setting = int(setting)
     await peer.reopen(url)
+    peer.started()
     side = WorkerSide(peer)
     await serve(begin=side.begin, so_far=side.so_far, end=side.end)
     await peer.close()

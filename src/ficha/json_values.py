@@ -9,12 +9,10 @@ Pydantic is imported only once a value or a type needs it. What must stay out: p
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
 import io
 import logging
 import numbers
-import threading
 import types
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
@@ -41,33 +39,6 @@ _PLAIN: Final = (str, int, float, bool, type(None), dict, list)
 """Types that come out of JSON as they went in."""
 _OWN_FORMS: Final = frozenset({"format", "function-plain", "function-wrap", "to-string"})
 _NOT_WALKED: Final = frozenset({"config", "default", "expected", "lax_schema", "metadata", "python_schema"})
-
-
-class _Uncollected:
-    """Turns garbage collection off while at least one thread is inside, then restores it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._was_on = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._was_on = gc.isenabled()
-                gc.disable()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and self._was_on:
-                gc.enable()
-
-
-uncollected: Final = _Uncollected()
-"""Used while large JSON is read: the collector would scan every list and object again and again, though JSON has no
-cycles."""
 
 
 def stored_json(value: Any, *, what: str, max_bytes: int, max_depth: int) -> str | Refusal:

@@ -27,8 +27,9 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined, SchemaError, core_schema
 
+from .garbage import uncollected
 from .job_files import FORMAT, BaseJobFile, FoundFiles
-from .json_values import plain_function, uncollected
+from .json_values import plain_function
 
 LARGE: Final = 16_384
 """A payload of at least this many characters is read without garbage collection."""

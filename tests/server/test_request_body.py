@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect
 
 from ficha import Ficha, JobContext, Limits, Plan, Pool, Refused
 from ficha.core.payload import CheckedJson
-from ficha.json_values import uncollected
+from ficha.garbage import uncollected
 from ficha.requests import BatchRequest, SubmitRequest
 from ficha.server import Settings, batch_body, body_thread
 from ficha.server.body_thread import BodyThread

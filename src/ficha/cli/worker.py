@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ..garbage import freeze_objects
 from .logs import LogForm, configure
 from .options import App, AsJson, Database
 from .service_manager import tell
@@ -194,6 +195,7 @@ async def _work(
                     "tools": sorted(app.tools),
                 },
             )
+            freeze_objects()
             tell("READY=1")
             ran = await runner.run(burst=burst, due_within_s=due_within_s, max_seconds=max_seconds)
             log.info("worker stopped", extra={"worker": runner.name, "jobs": ran})

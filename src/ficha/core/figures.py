@@ -27,6 +27,8 @@ from .workspace import Workspace
 Level = Literal["minute", "hour"]
 Series = tuple[str, str, str]
 """A plan, a tool and a pool."""
+Lengths = dict[tuple[str, int], int]
+"""How many jobs of a plan or tool took how long, in microseconds. Jobs that share their commits share their length."""
 
 CURSOR: Final = "figures"
 """The key of the one cursor."""
@@ -54,10 +56,9 @@ def figures_of(changes: Changes, calls: Collection[EndedCall] = ()) -> Figures |
     if not changes.jobs and not changes.entries and not calls:
         return None
     series: dict[Series, list[int]] = {}
-    waits: dict[int, int] = {}
-    runs: dict[int, int] = {}
+    waited: Lengths = {}
+    ran: Lengths = {}
     failures: dict[str, int] = {}
-    by_plan, by_tool = Gathered(), Gathered()
     dead = provider_cost = 0
     for change in changes.jobs:
         before, after = change.before, change.after
@@ -87,31 +88,41 @@ def figures_of(changes: Changes, calls: Collection[EndedCall] = ()) -> Figures |
             counts[2] += 1
         if after.started_at is not None and (before is None or before.started_at is None):
             counts[3] += 1
-            bucket = duration_bucket(after.started_at - after.created_at)
-            waits[bucket] = waits.get(bucket, 0) + 1
-            by_plan.add_time(after.plan, after.started_at - after.created_at)
+            wait = after.plan, after.started_at - after.created_at
+            waited[wait] = waited.get(wait, 0) + 1
         if new is None:
-            _count_end(after, counts, runs, failures, by_tool)
+            _count_end(after, counts, ran, failures)
     charged, refunded, granted = _money(changes.entries)
     made = tuple(JobCounts(*name, *counts) for name, counts in series.items() if any(counts))
+    (waits, by_plan), (runs, by_tool) = _by_bucket(waited), _by_bucket(ran)
     measures = measured(by_plan, by_tool, changes.batches, changes.entries, calls)
     figures = Figures(made, waits, runs, failures, dead, charged, refunded, granted, provider_cost, measures)
     return figures if made or dead or provider_cost or changes.entries or measures else None
 
 
-def _count_end(job: Job, counts: list[int], runs: dict[int, int], failures: dict[str, int], by_tool: Gathered) -> None:
+def _count_end(job: Job, counts: list[int], ran: Lengths, failures: dict[str, int]) -> None:
     if job.status == "completed":
         counts[4] += 1
         if job.started_at is not None and job.finished_at is not None:
-            bucket = duration_bucket(job.finished_at - job.started_at)
-            runs[bucket] = runs.get(bucket, 0) + 1
-            by_tool.add_time(job.spec.tool, job.finished_at - job.started_at)
+            run = job.spec.tool, job.finished_at - job.started_at
+            ran[run] = ran.get(run, 0) + 1
     elif job.status == "failed":
         counts[5] += 1
         reason = error_reason(job.error)
         failures[reason] = failures.get(reason, 0) + 1
     else:
         counts[6] += 1
+
+
+def _by_bucket(lengths: Lengths) -> tuple[dict[int, int], Gathered]:
+    """The durations by their bucket, and gathered by name."""
+    buckets: dict[int, int] = {}
+    by_name = Gathered()
+    for (name, duration_us), jobs in lengths.items():
+        bucket = duration_bucket(duration_us)
+        buckets[bucket] = buckets.get(bucket, 0) + jobs
+        by_name.add_time(name, duration_us, jobs)
+    return buckets, by_name
 
 
 def _money(entries: list[Entry]) -> tuple[int, int, int]:

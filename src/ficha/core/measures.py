@@ -55,16 +55,17 @@ class Gathered:
     def __bool__(self) -> bool:
         return bool(self._sums)
 
-    def add(self, name: str, number: int) -> None:
+    def add(self, name: str, number: int, times: int = 1) -> None:
+        """Adds a number that was measured so many times."""
         index = bisect_left(self._bounds, number)
         bound = self._bounds[index] if index < len(self._bounds) else BEYOND
-        self._sums[name] = self._sums.get(name, 0) + number
+        self._sums[name] = self._sums.get(name, 0) + number * times
         buckets = self._buckets.setdefault(name, {})
-        buckets[bound] = buckets.get(bound, 0) + 1
+        buckets[bound] = buckets.get(bound, 0) + times
 
-    def add_time(self, name: str, duration_us: int) -> None:
+    def add_time(self, name: str, duration_us: int, times: int = 1) -> None:
         """Adds a duration in milliseconds, rounded up. A negative one, after a clock was set back, counts as 0."""
-        self.add(name, max(0, -(-duration_us // MILLISECOND)))
+        self.add(name, max(0, -(-duration_us // MILLISECOND)), times)
 
     def add_all(self, name: str, more: Histogram) -> None:
         self._sums[name] = self._sums.get(name, 0) + more.sum

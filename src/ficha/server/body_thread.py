@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from ..core.outcomes import Refusal
 from ..errors import Refused
-from ..json_values import uncollected
+from ..garbage import uncollected
 
 T = TypeVar("T")
 RESTS: Final = 4

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..backoff import away_pause_s
 from ..extras import needs_extra
+from ..garbage import freeze_objects
 from ..store.base import Unavailable
 from .application import asgi
 from .settings import Settings
@@ -34,7 +35,9 @@ CLOSE_S: Final = 2.0
 """How long the application may take to close, after the grace of the requests."""
 BACKLOG: Final = 2_048
 GC_THRESHOLDS: Final = (20_000, 20, 100)
-"""The garbage collector's thresholds: new objects until a young collection, then collections until an older one."""
+"""The garbage collector's thresholds: new objects until a young collection, then collections until an older one. Each
+open stream has a hundred objects or more; with Python's own thresholds, traversing those of thousands of streams every
+few seconds would block the loop for a quarter of a second."""
 SWITCH_S: Final = 0.000_5
 """How long a thread keeps the interpreter while the event loop wants it. With Python's own 5 ms, a request waits many
 times that while a large body is read: once for each step on the event loop and on SQLite's thread."""
@@ -121,7 +124,8 @@ class ServerProcess(uvicorn.Server):
             await self._close()
             assert sockets
             raise _listen_error(error, *sockets[0].getsockname()[:2]) from error
-        _freeze_objects()
+        freeze_objects()
+        gc.set_threshold(*GC_THRESHOLDS)
         sys.setswitchinterval(SWITCH_S)
         self._started()
 
@@ -160,15 +164,6 @@ def _limit_unread(found: socket.socket, seconds: float) -> None:
     what waits in the socket's own buffer, which can hold the messages of a quiet stream for hours. Linux only."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, min(int(seconds * 1_000), 2**31 - 1))
-
-
-def _freeze_objects() -> None:
-    """Excludes all present objects from garbage collection, and makes it rarer. Each open stream has a hundred objects
-    or more; traversing those of thousands of streams every few seconds would block the loop for a quarter of a
-    second."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _without_cancellation(app: ASGIApp) -> ASGIApp:

@@ -76,13 +76,11 @@ def _emptying(emptied: tuple[Job, str]) -> Values:
 
 def _lease(job: Job) -> Values:
     """A worker's lease, or a wait for a provider, which has a reference instead of a worker and never expires."""
-    match job.place:
-        case Leased(worker, leased_at, heartbeat_at, expires_at, deadline_at):
-            return *_held(job), worker, None, leased_at, heartbeat_at, expires_at, deadline_at, None
-        case Awaiting(ref, since_at, deadline_at, poll_at):
-            return *_held(job), None, ref, since_at, None, None, deadline_at, poll_at
-        case _:
-            raise AssertionError(f"job {job.id} is not held")
+    at = job.place
+    if type(at) is Leased:  # (Every claim runs this; `match` takes three times as long.)
+        return *_held(job), at.worker, None, at.leased_at, at.heartbeat_at, at.expires_at, at.deadline_at, None
+    assert type(at) is Awaiting, f"job {job.id} is not held"
+    return *_held(job), None, at.ref, at.since_at, None, None, at.deadline_at, at.poll_at
 
 
 def _waiting(name: str, *more: Column) -> Table:
