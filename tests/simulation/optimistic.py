@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ficha.core.needs import Needs
@@ -38,14 +38,28 @@ class SimulatedRowAccess:
     def __init__(self, store: SimulatedStore) -> None:
         self._store = store
         self._database = store.database
+        self._locking: Transaction | None = None
+        """The transaction that keeps accounts locked."""
 
-    async def look_at_accounts(self, names: Collection[str]) -> AccountsSeen:
+    async def look_at_accounts(self, names: Sequence[str], *, locks: bool) -> AccountsSeen:
+        try:
+            return await self._seen(names, locks=locks)
+        except BaseException:
+            # A connection that is given back inside a transaction is closed.
+            await self.undo()
+            raise
+
+    async def _seen(self, names: Sequence[str], *, locks: bool) -> AccountsSeen:
         database = self._database
         await self._store.travel(None)
+        if locks:
+            self._locking = database.begin(self._store.process)
+            for name in names:
+                await database.locks.wait(self._locking, ("account", name))
         found = {name: account for name in names if (account := database.state.accounts.get(name)) is not None}
         accounts = {name: CachedAccount(row, database.versions["account", name], None) for name, row in found.items()}
-        seen = AccountsSeen(database.clock() if found else None, accounts)
-        await self._store.travel(None)
+        seen = AccountsSeen(database.clock() if found and not locks else None, accounts)
+        await self._store.travel(self._locking)
         return seen
 
     async def look_at_ready(self, needs: Needs) -> ReadySeen:
@@ -60,9 +74,9 @@ class SimulatedRowAccess:
     async def write_if(
         self, unchanged: Unchanged, snapshot: Snapshot, committed: Committed, marker: tuple[str, int]
     ) -> Written | None:
-        """One message: whoever loses the connection meanwhile cannot know what came of it."""
+        """One message, its commit included: whoever loses the connection meanwhile cannot know what came of it."""
         database, store = self._database, self._store
-        transaction = database.begin(store.process)
+        transaction = self._locking or database.begin(store.process)
         transaction.commands = store.decisions.commands(committed.changes)
         transaction.snapshot, transaction.marker = snapshot, marker
         transaction.changes, transaction.outcomes = committed.changes, committed.outcomes
@@ -82,6 +96,11 @@ class SimulatedRowAccess:
         finally:
             if not transaction.is_cut and not transaction.is_committing:
                 database.end(transaction)
+
+    async def undo(self) -> None:
+        locking = self._locking
+        if locking is not None and not locking.is_cut and not locking.is_committing:
+            self._database.end(locking)
 
     def _is_unchanged(self, transaction: Transaction, expected: Unchanged) -> bool:
         """Whether all is as it was seen. Locks the rows that are checked, and waits for none of them."""

@@ -327,9 +327,9 @@ async def test_what_another_lane_forgets_meanwhile_does_no_harm(
         await quiet(mine)
         look = PostgresRowAccess.look_at_accounts
 
-        async def look_and_forget(*args: Any) -> Any:
+        async def look_and_forget(*args: Any, **options: Any) -> Any:
             mine._layer.cache.pools.clear()
-            return await look(*args)
+            return await look(*args, **options)
 
         # The account is not remembered, so it is looked at first.
         monkeypatch.setattr(PostgresRowAccess, "look_at_accounts", look_and_forget)

@@ -20,6 +20,7 @@ from ficha.store.postgres.optimistic import layer, row_cache
 from ficha.store.postgres.optimistic.statements import PostgresRowAccess
 from tests.stores.postgres_setup import (
     connected,
+    heard,
     jobs,
     leased,
     opened,
@@ -30,7 +31,7 @@ from tests.stores.postgres_setup import (
     two,
     until_waiting,
 )
-from tests.stores.proxy import ANYTHING, Cut
+from tests.stores.proxy import ANYTHING, COMMIT, Cut
 from tests.stores.test_postgres_faults import ambiguous, given_up
 
 
@@ -228,20 +229,25 @@ async def test_a_wrong_idea_of_the_databases_clock_is_mended(migrated_url: str, 
         assert texts == ["SELECT", "guarded"]
 
 
-async def test_where_even_a_fresh_look_is_old_commit_groups_take_locks_at_once(
+LOCKED_FIRST = ["BEGIN", "SELECT", "guarded", "COMMIT"]
+
+
+async def test_where_even_a_fresh_look_is_old_accounts_are_locked_first(
     migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layer, "SHARED_S", 3_600.0)
     async with two(migrated_url) as (mine, other):
         await prepare(mine)
+        await run(mine, c.Credit("ana", 1_000, "grant", key="k"))
         mine._layer.cache.accounts.clear()
         look = PostgresRowAccess.look_at_accounts
 
-        async def late_look(*args: Any) -> Any:
-            found = await look(*args)
-            with monkeypatch.context() as undone:
-                undone.setattr(PostgresRowAccess, "look_at_accounts", look)
-                await run(other, submit())
+        async def late_look(*args: Any, locks: bool) -> Any:
+            found = await look(*args, locks=locks)
+            if not locks:
+                with monkeypatch.context() as undone:
+                    undone.setattr(PostgresRowAccess, "look_at_accounts", look)
+                    await run(other, submit())
             return found
 
         monkeypatch.setattr(PostgresRowAccess, "look_at_accounts", late_look)
@@ -250,7 +256,69 @@ async def test_where_even_a_fresh_look_is_old_commit_groups_take_locks_at_once(
             assert texts[:3] == ["SELECT", "guarded", "BEGIN"]
             for _ in range(groups):
                 _, texts = await sent(mine, submit())
-                assert texts[0] == "BEGIN"
+                assert texts == LOCKED_FIRST
+
+
+async def test_accounts_that_are_locked_first_are_read_as_whoever_held_them_left_them(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store, connected(migrated_url) as connection:
+        await prepare(store)
+        store._layer._locked_groups = 1
+        await connection.execute("BEGIN; UPDATE ficha.accounts SET balance = balance - 100")
+        async with heard(store) as texts:
+            submitting = asyncio.create_task(run(store, submit()))
+            await until_waiting(migrated_url)
+            await connection.execute("COMMIT")
+            [submitted] = await submitting
+        assert (submitted.new_balance, texts) == (895, LOCKED_FIRST)
+
+
+async def test_where_accounts_alone_are_not_enough_they_are_not_locked_first_again(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store:
+        await prepare(store)
+        await run(store, c.Reserve(str(uuid4()), "ana"))
+        store._layer._locked_groups = 64
+        _, texts = await sent(store, submit())
+        assert texts[:4] == ["BEGIN", "SELECT", "ROLLBACK", "BEGIN"]
+        _, texts = await sent(store, submit())
+        assert texts[0] == "BEGIN"
+        assert "ROLLBACK" not in texts
+
+
+async def test_a_refusal_leaves_no_account_locked(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store, connected(migrated_url) as connection:
+        await prepare(store)
+        store._layer._locked_groups = 1
+        await connection.execute("UPDATE ficha.accounts SET balance = 4")
+        [refused], texts = await sent(store, submit())
+        assert refused.code == "INSUFFICIENT_CREDITS"
+        assert texts[:4] == ["BEGIN", "SELECT", "ROLLBACK", "BEGIN"]
+        await connection.execute("SELECT FROM ficha.accounts FOR UPDATE NOWAIT")
+
+
+@pytest.mark.parametrize(("cut", "is_kept"), [("before commit", False), ("after commit", True)])
+async def test_an_ambiguous_commit_of_locked_accounts_is_told_by_its_marker(
+    migrated_url: str, cut: Cut, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked_first(monkeypatch)
+    await ambiguous(migrated_url, cut, is_kept, COMMIT, optimistic=True)
+
+
+async def test_a_caller_that_gives_up_leaves_no_account_locked(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked_first(monkeypatch)
+    await given_up(migrated_url, "guard", monkeypatch, optimistic=True)
+
+
+def locked_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All groups lock their accounts first."""
+    guess = layer.OptimisticLayer._guess
+
+    async def guess_with_locks(self: Any, *args: Any) -> Any:
+        self._locked_groups = 1
+        return await guess(self, *args)
+
+    monkeypatch.setattr(layer.OptimisticLayer, "_guess", guess_with_locks)
 
 
 async def test_what_is_remembered_is_bounded(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

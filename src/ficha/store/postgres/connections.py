@@ -234,8 +234,7 @@ async def transaction(connection: Connection, begin: str = BEGIN) -> AsyncIterat
         connection.terminate()
         raise
     finally:
-        if not connection.is_closed() and connection.is_in_transaction():
-            await _roll_back(connection)
+        await roll_back(connection)
 
 
 async def commit(connection: Connection, attempt: Committed | None = None) -> None:
@@ -245,15 +244,16 @@ async def commit(connection: Connection, attempt: Committed | None = None) -> No
         raise StoreError(f"the database answered {tag} to COMMIT; nothing was kept")
 
 
-async def _roll_back(connection: Connection) -> None:
-    """Rolls back. If that fails, the connection is closed, which ends the transaction too."""
+async def roll_back(connection: Connection) -> None:
+    """Rolls back a transaction that is open. If that fails, the connection is closed, which ends it too."""
+    if connection.is_closed() or not connection.is_in_transaction():
+        return
     try:
         await connection.execute("ROLLBACK", timeout=_ROLLBACK_S)
-    except DRIVER_ERRORS:
+    except (*DRIVER_ERRORS, asyncio.CancelledError) as error:
         connection.terminate()
-    except asyncio.CancelledError:
-        connection.terminate()
-        raise
+        if isinstance(error, asyncio.CancelledError):
+            raise
 
 
 class SettledConnector:

@@ -1,8 +1,9 @@
 """Which groups may be decided on cached rows, the conditions under which they are written, and what is cached after.
 
 A group that needs only accounts, leases and unused keys is decided on the cached rows; accounts that are not cached are
-read first. Claims are decided on a scan of the ready jobs. A claim that waits for a submit of this process needs no
-scan if nothing was ready before: that nothing is ready becomes a condition of the write.
+read first, and locked if other processes keep writing to them. Claims are decided on a scan of the ready jobs. A claim
+that waits for a submit of this process needs no scan if nothing was ready before: that nothing is ready becomes a
+condition of the write.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ plain path after another process took the same jobs first."""
 MOST_SEEN: Final = 20
 """The most jobs for which a claim first scans without locks. With more, finding each row a second time costs more than
 the round trips saved."""
-MOST_SKIPPED: Final = 64
-"""After repeated misses on accounts just read, how many groups in a row skip the optimistic attempt, at most."""
+MOST_LOCKED: Final = 64
+"""After repeated misses on accounts just read, how many groups in a row lock their accounts first, at most."""
 MOST_JOBS: Final = 1_000
 """The most jobs that a group may change on this path: with many more, the time of its decision is too old when it is
 written."""
@@ -45,7 +46,7 @@ class Guess(Struct, frozen=True):
     snapshot: Snapshot
     unchanged: Unchanged
     is_fresh: bool = False
-    """Whether every account in it was read just now."""
+    """Whether every account in it was read just now, without locks."""
     ready: Versions | None = None
     """The ready rows that a claim was decided on."""
     is_claim: bool = False
@@ -71,7 +72,8 @@ class OptimisticLayer(Layer):
         self._shared_until = 0.0
         self._contested_until = 0.0
         self._misses = 0
-        self._skips = 0
+        self._locked_groups = 0
+        """How many more groups lock their accounts before they are decided."""
         self._is_quiet = False
         """Whether the last scan found nothing ready, and no hint of a job has come since."""
         self._found = 0
@@ -83,6 +85,11 @@ class OptimisticLayer(Layer):
         unless it only claims, because then all rows were read just now.
         """
         rows = self._row_access(connection)
+        if (done := await self._try(rows, group)) is None:
+            await rows.undo()
+        return done
+
+    async def _try(self, rows: RowAccess, group: Group) -> Committed | None:
         guess = await self._guess(rows, group.needs)
         if guess is None:
             return None
@@ -102,7 +109,8 @@ class OptimisticLayer(Layer):
         if written is None:
             self._was_wrong(guess)
             return None
-        self._misses = 0
+        if guess.is_fresh:
+            self._misses = 0
         self._learn(changes, written)
         return committed
 
@@ -136,11 +144,10 @@ class OptimisticLayer(Layer):
     async def _guess(self, rows: RowAccess, needs: Needs) -> Guess | None:
         if needs.ready and _only_claims(needs):
             return await self._guess_claims(rows, needs)
-        if self._skips:
-            self._skips -= 1
-            return None
         if not _is_simple(needs) or needs.pools != needs.ready.keys() or not self.may_claim_with_submit(needs.pools):
             return None
+        locks = self._locked_groups > 0
+        self._locked_groups -= locks
         cache = self.cache
         # Copied now: another committer may drop them while accounts are read.
         pools = {name: cache.pools[name] for name in needs.pools}
@@ -149,11 +156,10 @@ class OptimisticLayer(Layer):
             return None
         owners = {leases[key][0].account_id for key in needs.owned_jobs} if needs.owned_jobs else _NOBODY
         names = needs.accounts | owners
-        accounts = {name: known for name in names if (known := cache.accounts.get(name)) is not None}
-        missing: list[str] = []
-        if len(accounts) < len(names):
-            missing = sorted(names - accounts.keys())
-            seen = await rows.look_at_accounts(missing)
+        accounts = {} if locks else {name: known for name in names if (known := cache.accounts.get(name)) is not None}
+        missing = sorted(names - accounts.keys())
+        if missing:
+            seen = await rows.look_at_accounts(missing, locks=locks)
             if seen.now is not None:
                 cache.heard(seen.now)
             accounts.update(seen.accounts)
@@ -161,6 +167,7 @@ class OptimisticLayer(Layer):
         if now is None or len(accounts) < len(names):
             return None
         if any(_needs_more(known.account, owners) for known in accounts.values()):
+            self._locked_groups = 0
             return None
         snapshot = needs.nothing(now)
         snapshot.accounts.update((name, known.account) for name, known in accounts.items())
@@ -175,7 +182,7 @@ class OptimisticLayer(Layer):
             nothing_ready=needs.ready,
             now=None if self._is_own_clock else now,
         )
-        return Guess(snapshot, unchanged, is_fresh=0 < len(missing) == len(names), is_claim=bool(pools))
+        return Guess(snapshot, unchanged, is_fresh=not locks and 0 < len(missing) == len(names), is_claim=bool(pools))
 
     async def _guess_claims(self, rows: RowAccess, needs: Needs) -> Guess | None:
         """Guesses for claims, by a scan without locks, if the pools have no limit or most likely nothing is ready."""
@@ -228,7 +235,7 @@ class OptimisticLayer(Layer):
         self._shared_until = time.monotonic() + SHARED_S
         if guess.is_fresh:
             self._misses += 1
-            self._skips = min(2**self._misses, MOST_SKIPPED)
+            self._locked_groups = min(2**self._misses, MOST_LOCKED)
 
 
 def _is_simple(needs: Needs) -> bool:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -32,7 +32,7 @@ class CachedAccount(Struct, frozen=True):
 
 class AccountsSeen(Struct, frozen=True):
     now: int | None
-    """The database's clock; None if no account was found."""
+    """The database's clock; None if no account was found, or if locks were waited for."""
     accounts: dict[str, CachedAccount]
 
 
@@ -73,8 +73,9 @@ class Written(Struct, frozen=True):
 class RowAccess(Protocol):
     """One connection, as the layer uses it."""
 
-    async def look_at_accounts(self, names: Collection[str]) -> AccountsSeen:
-        """Reads those of the accounts that exist, without locks."""
+    async def look_at_accounts(self, names: Sequence[str], *, locks: bool) -> AccountsSeen:
+        """Reads those of the accounts that exist. With `locks`, waits for others that have locked them, and keeps them
+        locked until the group is written or undone."""
 
     async def look_at_ready(self, needs: Needs) -> ReadySeen:
         """Reads what claims with these needs are decided on, without locks."""
@@ -84,3 +85,6 @@ class RowAccess(Protocol):
     ) -> Written | None:
         """Writes and commits a group that was decided on this snapshot, if everything is unchanged; else writes nothing
         and returns None. Waits for no lock on a checked row. Raises Unavailable or CommitUnknown."""
+
+    async def undo(self) -> None:
+        """Gives up the locks of a group that was not written."""

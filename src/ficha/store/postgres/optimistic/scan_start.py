@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from ....core.policy import SECOND, ranks_of_priority
-from ....core.records import Job, Ready
+from ....core.records import Ready
 from ....core.snapshot import Snapshot
 from ..layer import BEYOND, FIRST, Stretches
 
@@ -58,7 +58,8 @@ class ScanStarts:
     def saw(self, stretches: Stretches, snapshot: Snapshot, seconds: float) -> None:
         """Notes what a scan of these ranges found, and how long it took."""
         for name, ids in snapshot.ready.items():
-            self.looked(stretches[name], (_rank(snapshot.jobs[key]) for key in ids), seconds)
+            places = (job.place for key in ids if (job := snapshot.jobs[key]) is not None)
+            self.looked(stretches[name], (at.rank for at in places if isinstance(at, Ready)), seconds)
             self.without_limit.discard(name)
             if (pool := snapshot.pools.get(name)) is not None and pool.limit is None:
                 self.without_limit.add(name)
@@ -90,9 +91,3 @@ class ScanStarts:
             head.whole_s, head.whole_at = seconds, self._clock()
             was_slow, head.was_slow = head.was_slow, seconds > SLOW_S + SLOW_PER_JOB_S * count
             head.is_slow = was_slow and head.was_slow
-
-
-def _rank(job: Job | None) -> int:
-    assert job is not None
-    assert isinstance(job.place, Ready)
-    return job.place.rank

@@ -9,7 +9,7 @@ all of them write or none does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from ....core.snapshot import Snapshot
 from ...base import Clock, Committed, Transient, Unavailable
 from ...sql import tables as t
 from .. import load_statements as s
-from ..connections import Connection, committing, speaking
+from ..connections import BEGIN_SET_UP, Connection, commit, committing, roll_back, speaking
 from ..dialect import SQL, Layout, joined, quoted
 from ..load import Locked, candidate_values, snapshot_of
 from ..parts import Filled, Part, changed
@@ -33,6 +33,7 @@ LOOK_AT_ACCOUNTS: Final = f"""
 SELECT {SQL.clock}, a.xmin::text, a.ctid::text, {SQL.selected(t.ACCOUNTS, "a")} FROM ficha.accounts a
 WHERE a.id = ANY ($1::text[])
 """
+LOCK_ACCOUNTS: Final = f"{LOOK_AT_ACCOUNTS}ORDER BY a.id FOR NO KEY UPDATE"
 
 
 def _take_pool(snapshot: Snapshot, payload: str, rest: Any) -> None:
@@ -152,28 +153,22 @@ def statement(checks: tuple[str, ...], parts: tuple[Part, ...], with_hints: bool
     return f"WITH {', '.join(ctes)} SELECT {written}, {answer(number if with_hints else None)} FROM guard"
 
 
-class PostgresRowAccess:
+class PostgresRowAccess(Struct, eq=False):
     """One connection, as the layer uses it."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        scans: ScanStarts,
-        signed: Callable[[Iterable[str]], list[str]],
-        clock: Clock | None,
-        connection: Connection,
-    ) -> None:
-        self._layout = layout
-        self._scans = scans
-        self._signed = signed
-        self._clock = clock
-        self._connection = connection
+    _layout: Layout
+    _scans: ScanStarts
+    _signed: Callable[[Iterable[str]], list[str]]
+    _clock: Clock | None
+    _connection: Connection
 
-    async def look_at_accounts(self, names: Collection[str]) -> AccountsSeen:
+    async def look_at_accounts(self, names: Sequence[str], *, locks: bool) -> AccountsSeen:
         with speaking(self._connection):
-            rows = await self._connection.fetch(LOOK_AT_ACCOUNTS, names)
+            if locks:
+                await self._connection.execute(BEGIN_SET_UP)
+            rows = await self._connection.fetch(LOCK_ACCOUNTS if locks else LOOK_AT_ACCOUNTS, names)
         accounts = {row[3]: CachedAccount(t.ACCOUNTS.record(row[3:]), row[1], row[2]) for row in rows}
-        return AccountsSeen(rows[0][0] if rows else None, accounts)
+        return AccountsSeen(rows[0][0] if rows and not locks else None, accounts)
 
     async def look_at_ready(self, needs: Needs) -> ReadySeen:
         stretches = self._scans.of(needs.ready)
@@ -209,7 +204,12 @@ class PostgresRowAccess:
             if self._connection.is_closed():
                 raise
             return None
+        if rows and self._connection.is_in_transaction():
+            await commit(self._connection, committed)
         return Written(rows[0][1], dict(rows[0][0])) if rows else None
+
+    async def undo(self) -> None:
+        await roll_back(self._connection)
 
     def _checks(self, unchanged: Unchanged) -> tuple[tuple[str, ...], list[Any]]:
         """The checks to make, and their values. Rows are in key order, like all rows that are locked."""
