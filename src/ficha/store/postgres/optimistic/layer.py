@@ -29,8 +29,8 @@ plain path after another process took the same jobs first."""
 MOST_SEEN: Final = 20
 """The most jobs for which a claim first scans without locks. With more, finding each row a second time costs more than
 the round trips saved."""
-MOST_LOCKED: Final = 64
-"""After repeated misses on accounts just read, how many groups in a row lock their accounts first, at most."""
+LOCKED_GROUPS: Final = 32
+"""After a miss on accounts just read, how many groups in a row lock their accounts first."""
 MOST_JOBS: Final = 1_000
 """The most jobs that a group may change on this path: with many more, the time of its decision is too old when it is
 written."""
@@ -71,7 +71,6 @@ class OptimisticLayer(Layer):
         self._row_access = row_access
         self._shared_until = 0.0
         self._contested_until = 0.0
-        self._misses = 0
         self._locked_groups = 0
         """How many more groups lock their accounts before they are decided."""
         self._is_quiet = False
@@ -109,8 +108,6 @@ class OptimisticLayer(Layer):
         if written is None:
             self._was_wrong(guess)
             return None
-        if guess.is_fresh:
-            self._misses = 0
         self._learn(changes, written)
         return committed
 
@@ -234,8 +231,7 @@ class OptimisticLayer(Layer):
         self.cache.accounts.clear()
         self._shared_until = time.monotonic() + SHARED_S
         if guess.is_fresh:
-            self._misses += 1
-            self._locked_groups = min(2**self._misses, MOST_LOCKED)
+            self._locked_groups = LOCKED_GROUPS
 
 
 def _is_simple(needs: Needs) -> bool:
