@@ -28,7 +28,7 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
     pools = _open_pools(ws, command.pools)
     # At most `limit` jobs are examined: so many were loaded for this claim, whatever else its group decides.
     for _ in range(command.limit):
-        job = ws.next_ready(pools)
+        job = ws.claimable.next_ready(pools)
         if job is None:
             break
         if job.spec.content_hash is not None and (equal := ws.content(job.spec)) is not None:

@@ -18,7 +18,7 @@ def promote(ws: Workspace, account_id: str, at_most: int = PROMOTIONS_PER_SLOT) 
         assert account is not None
         if account.parked == 0 or not has_room(account, plan := ws.plan(account)):
             return
-        job = ws.next_parked(account_id)
+        job = ws.claimable.next_parked(account_id)
         if job is None:
             # Only after a raised limit can there be room for more jobs than were loaded; later ends promote the rest.
             return

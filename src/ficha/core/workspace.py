@@ -7,18 +7,17 @@ jobs, so that no rule has to.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from .account_counts import counts_of, holds_slot
+from .claimable import Claimable
 from .history import QUOTING, is_ordinary, without_quotes
 from .loaded import Loaded, NotLoaded
 from .measures import EndedCall
 from .policy import Plan, Policy
 from .records import (
-    WAITING,
     Account,
     AccountRows,
     AnyKeyed,
@@ -39,11 +38,9 @@ from .records import (
     KeyedName,
     KeyName,
     Leased,
-    Parked,
     PendingHook,
     Place,
     Pool,
-    Ready,
     Reservation,
     Step,
     Tally,
@@ -90,8 +87,7 @@ class Workspace:
         )
         self._loaded = snapshot
         self._recounted: set[str] = set()
-        self._ready = Loaded({pool: self._queue(ids) for pool, ids in snapshot.ready.items()})
-        self._parked = Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
+        self.claimable = Claimable(self._jobs, snapshot.ready, snapshot.parked)
         self._jobs_before: dict[str, Job | None] = {}
         self._forgotten_jobs: dict[str, Job] = {}
         """The deleted jobs, each as it was last."""
@@ -110,11 +106,6 @@ class Workspace:
         self._changes = Changes()
         self.calls: list[EndedCall] = []
         """Requests to providers that ended."""
-
-    def _queue(self, ids: list[str]) -> list[tuple[int, str]]:
-        queue = [(_rank(self._jobs[job_id]), job_id) for job_id in ids]
-        heapify(queue)
-        return queue
 
     def changes(self) -> Changes:
         """What the commands so far change. A key that was added and removed in the same group is not written."""
@@ -247,11 +238,7 @@ class Workspace:
             self._occupied[job.spec.pool] += holds_slot(new) - holds_slot(old)
         if job.spec.content_hash is not None and holds_slot(old) and not holds_slot(new):
             self._set_content((job.spec.tool, job.spec.content_hash), None, was_there=True)
-        if type(new) is Ready:
-            if job.spec.pool in self._ready:
-                heappush(self._ready[job.spec.pool], (new.rank, job.id))
-        elif type(new) is Parked and new.due_at is None and job.account_id in self._parked:
-            heappush(self._parked[job.account_id], (new.rank, job.id))
+        self.claimable.add(job)
 
     def _owe_hooks(self, job: Job) -> None:
         """Adds a pending run of every hook that the policy has for jobs that end like this one."""
@@ -321,35 +308,6 @@ class Workspace:
     def put_step(self, step: Step) -> None:
         self._steps[step.job_id, step.name] = step.result
         self._changes.steps.append(step)
-
-    def next_ready(self, pools: tuple[str, ...]) -> Job | None:
-        """The best ready job of these pools, removed from their lists; the caller claims it."""
-        best: tuple[int, str] | None = None
-        best_pool = ""
-        for pool in pools:
-            queue = self._ready[pool]
-            while queue and not self._stands(queue[0], Ready):
-                heappop(queue)
-            if queue and (best is None or queue[0] < best):
-                best, best_pool = queue[0], pool
-        if best is None:
-            return None
-        heappop(self._ready[best_pool])
-        return self._jobs[best[1]]
-
-    def next_parked(self, account_id: str) -> Job | None:
-        """The account's best job parked behind its limit, removed from the list; the caller promotes it."""
-        queue = self._parked[account_id]
-        while queue:
-            entry = heappop(queue)
-            if self._stands(entry, Parked):
-                return self._jobs[entry[1]]
-        return None
-
-    def _stands(self, entry: tuple[int, str], kind: type) -> bool:
-        """Whether a list's entry is still valid: the job may have moved since it was listed."""
-        job = self._jobs[entry[1]]
-        return job is not None and type(job.place) is kind and _rank(job) == entry[0]
 
     # Everything else
 
@@ -493,9 +451,3 @@ class Workspace:
 
 def _by_id(found: dict[str, list[ApiKey]]) -> Loaded[str, dict[str, ApiKey]]:
     return Loaded({name: {key.id: key for key in keys} for name, keys in found.items()})
-
-
-def _rank(job: Job | None) -> int:
-    assert job is not None
-    assert isinstance(job.place, WAITING), f"job {job.id} is listed as waiting but is not"
-    return job.place.rank

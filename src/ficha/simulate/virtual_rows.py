@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ..core.claimable import Claimable
 from ..core.commands import Command, OpenAccount
 from ..core.outcomes import AccountChanged, Outcome
 from ..core.policy import Policy
@@ -44,11 +45,9 @@ class VirtualRows(Workspace):
 
     def __init__(self, policy: Policy, pools: Iterable[Pool], now: int) -> None:
         by_name = {pool.name: pool for pool in pools}
-        super().__init__(
-            Snapshot(now, pools={**by_name}, occupied=dict.fromkeys(by_name, 0), ready={name: [] for name in by_name}),
-            policy,
-        )
+        super().__init__(Snapshot(now, pools={**by_name}, occupied=dict.fromkeys(by_name, 0)), policy)
         self._jobs = _Jobs()  # type: ignore[assignment]
+        self.claimable = Claimable(self._jobs, {name: [] for name in by_name}, {})
         self._payloads = _Dropped()  # type: ignore[assignment]
         self._changed_accounts = _Dropped()
         self._changes.payloads = _Dropped()
@@ -77,7 +76,7 @@ class VirtualRows(Workspace):
     def open_account(self, account_id: str, plan: str, credits: int, now: int) -> None:
         self._accounts[account_id] = None
         self._reservations_of[account_id] = {}
-        self._parked[account_id] = []
+        self.claimable.add_account(account_id)
         outcome = self.decide(OpenAccount(account_id, plan, credits), now)
         assert isinstance(outcome, AccountChanged), outcome
         self.plans[account_id] = plan
@@ -97,7 +96,7 @@ class VirtualRows(Workspace):
     def may_start(self, pool: str) -> bool:
         """Whether a claim may find something: a job is listed and a slot is free. The claim itself decides."""
         limit = self._known(self._pools[pool]).limit
-        return bool(self._ready[pool]) and (limit is None or self._occupied[pool] < limit)
+        return self.claimable.may_have_ready(pool) and (limit is None or self._occupied[pool] < limit)
 
     # What the rules write, and no later command reads
 
