@@ -25,7 +25,8 @@ NOTES: Final = """\
 - **claim and finish**: the same eight loops on a full queue, without a worker around them.
 - **worker**: the peer's own worker runs a handler that does nothing, in the process that filled the queue. **Worker
   processes** do the same, started and warmed before the queue is filled and told together to work; it ends with the
-  last durable end of any of them, and the processor time is that of all of them.
+  last durable end of any of them, and the processor time is that of all of them. Ficha's exclude
+  what they have loaded from garbage collection, as `ficha worker` does.
 - **submit to handler**: a worker has nothing to do; jobs are submitted one at a time, each 5 to 15 ms after the handler
   of the one before; the time is that from just before the call to the handler's first line. In two processes, one
   submits and the other works, and both look at the machine's monotonic clock.

@@ -1,4 +1,4 @@
-"""PostgreSQL's optimistic layer over the simulated database: looks without locks, and a write if nothing changed."""
+"""PostgreSQL's optimistic layer over the simulated database: looks, and a write if nothing changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the layer needs from a database: to read rows without locks, and to write only if they are unchanged.
+"""What the layer needs from a database: to read rows, mostly without locks, and to write only if they are unchanged.
 
 `statements.py` implements it for PostgreSQL; the simulator implements it for its own database.
 """

@@ -1,4 +1,4 @@
-"""The layer's statements for PostgreSQL: reads without locks, and the write that happens only if rows are unchanged.
+"""The layer's statements for PostgreSQL: reads, and the write that happens only if rows are unchanged.
 
 The write begins with a guard: it locks the rows that the group was decided on, without waiting, and returns one row if
 each of them still has the same version. The parts that write are those of the plain path, each joined to the guard, so
