@@ -217,6 +217,15 @@ def _version_check(stack: ExitStack) -> None:
     stack.enter_context(patch("tests.simulation.optimistic.SimulatedRowAccess.is_version", lambda *_: True))
 
 
+def _server_of_a_version(stack: ExitStack) -> None:
+    """A version is the number of a transaction, on whatever server it ran."""
+
+    def is_number(self: Any, kind: str, key: str, version: str) -> bool:
+        return bool(self._database.versions.get((kind, key), "").partition("@")[0] == version.partition("@")[0])
+
+    stack.enter_context(patch("tests.simulation.optimistic.SimulatedRowAccess.is_version", is_number))
+
+
 def _nothing_ready_check(stack: ExitStack) -> None:
     """A claim beside a submit does not ask whether other jobs are ready."""
     stack.enter_context(patch("tests.simulation.optimistic.SimulatedRowAccess.is_nothing_ready", lambda *_: True))
@@ -349,7 +358,11 @@ BREAKS: Final[dict[str, Switch]] = {
     "word of a submit": _word_of_a_submit,
     "place of a left job": _place_of_a_left_job,
 }
-OF_THE_LAYER: Final[dict[str, Switch]] = {"version check": _version_check, "nothing is ready": _nothing_ready_check}
+OF_THE_LAYER: Final[dict[str, Switch]] = {
+    "version check": _version_check,
+    "server of a version": _server_of_a_version,
+    "nothing is ready": _nothing_ready_check,
+}
 """What only the optimistic layer asks for: other seeds cannot notice it."""
 if HAS_LAYER:
     BREAKS.update(OF_THE_LAYER)

@@ -77,7 +77,10 @@ class Database(MemoryStore):
         self.pools_changed_at: dict[str, int] = {}
         """pool → the commit that last changed it"""
         self.versions: dict[tuple[str, str], str] = {}
-        """What a row is, and its key → the commit that last wrote it"""
+        """What a row is, and its key → the commit that last wrote it, and the server"""
+        self._earlier: dict[tuple[str, str], str] = {}
+        """The version that each row had before."""
+        self._server = 1
 
     def _wall_clock(self) -> int:
         return int((START_AT + self.offset_s + self.loop.now) * 1_000_000)
@@ -165,7 +168,7 @@ class Database(MemoryStore):
             committer, number = transaction.marker
             self._markers[committer] = number
             self.commits += 1
-            transaction.version = str(self.commits)
+            transaction.version = f"{self.commits}@{self._server}"
             self._mark_versions(transaction)
             self.pools_changed_at.update(dict.fromkeys((p.name for p in transaction.changes.pools), self.commits))
             self.watch(transaction)
@@ -180,6 +183,7 @@ class Database(MemoryStore):
             *(("job", change.after.id) for change in changes.jobs),
             *(("pool", pool.name) for pool in changes.pools),
         ]
+        self._earlier.update((row, self.versions[row]) for row in rows if row in self.versions)
         self.versions.update(dict.fromkeys(rows, transaction.version))
 
     def tell(self, hints: Iterable[str], teller: Process) -> None:
@@ -252,4 +256,8 @@ class Database(MemoryStore):
         self.later(seconds, self._come_back)
 
     def _come_back(self) -> None:
+        """As another server, on which the versions that rows had before stand for what they are now."""
         self.is_away = False
+        self._server += 1
+        for row, version in {**self.versions, **self._earlier}.items():
+            self.versions[row] = f"{version.partition('@')[0]}@{self._server}"

@@ -40,6 +40,7 @@ SEEN = {
     "word of a submit": "was ended before its time",
     "place of a left job": "was (starting|running) and was cancelled with its session",
     "version check": "a commit group decided over|counts|shows|does not follow",
+    "server of a version": "a commit group decided over|counts|shows|does not follow",
     "nothing is ready": "before those that were ready there",
 }
 """What must be noticed, as a pattern: not that something breaks, but that the right sentence is said."""

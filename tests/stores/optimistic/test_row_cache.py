@@ -229,6 +229,24 @@ async def test_a_wrong_idea_of_the_databases_clock_is_mended(migrated_url: str, 
         assert texts == ["SELECT", "guarded"]
 
 
+async def test_nothing_cached_before_a_connection_was_lost_is_trusted_on_the_next_one(migrated_url: str) -> None:
+    """The server may have crashed, and have lost commits that it had not flushed."""
+    async with opened(migrated_url, committers=1) as store:
+        await prepare(store)
+        await leased(store)
+        [submitted], texts = await sent(store, submit())
+        assert texts == ["guarded"]
+        cache = store._layer.cache
+        assert cache.accounts
+        assert cache.leases
+        async with store._writers.take() as connection:
+            connection.terminate()
+        async with store._writers.take():
+            assert (cache.accounts, cache.leases, cache.pools) == ({}, {}, {})
+        [again] = await run(store, submit())
+        assert again.new_balance == submitted.new_balance - 5
+
+
 LOCKED_FIRST = ["BEGIN", "SELECT", "guarded", "COMMIT"]
 
 

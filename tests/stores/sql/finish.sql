@@ -99,6 +99,6 @@ WITH accounts_changed AS (
     SELECT v.committer, v.sequence, v.at, v.size, v.events, v.figures
     FROM unnest($5::text::ficha.commits[]) AS v
 )
-SELECT pg_current_xact_id()::xid::text;
+SELECT pg_current_xact_id()::xid::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()));
 
 COMMIT;

@@ -46,8 +46,11 @@ class Layer:
         """Called when the plain path has loaded this snapshot under its locks, with ready jobs from these ranges, in
         that many seconds."""
 
-    def committed(self, changes: Changes, transaction_id: str) -> None:
-        """Called when the plain path has committed these changes, in the transaction with this id."""
+    def committed(self, changes: Changes, version: str) -> None:
+        """Called when the plain path has committed these changes; all rows that it wrote have this version."""
+
+    def connected(self) -> None:
+        """Called when a new connection was made: the server may have crashed, or another one may have taken over."""
 
     def hinted(self) -> None:
         """Called when another process has sent a hint that there may be work."""

@@ -100,6 +100,7 @@ class PostgresStore(PostgresMigrator):
         except BaseException:
             connection.terminate()
             raise
+        self._layer.connected()
         return connection
 
     async def open(self) -> None:
@@ -142,9 +143,9 @@ class PostgresStore(PostgresMigrator):
                 committed = Committed(changes, outcomes, hints(changes))
                 with speaking(connection):
                     signed = self._signed(committed.hints)
-                    transaction_id = await write(connection, self._layout, snapshot, changes, group.marker, signed)
+                    version = await write(connection, self._layout, snapshot, changes, group.marker, signed)
                 await commit(connection, committed)
-        self._layer.committed(changes, transaction_id)
+        self._layer.committed(changes, version)
         return committed
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:

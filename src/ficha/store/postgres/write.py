@@ -64,6 +64,11 @@ OTHERS: Final = {
 }
 COMMITS: Final = insert("commits_new", t.COMMITS)
 
+SERVER: Final = "(SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))"
+"""The part of a version that names the server, by the time at which it was started. One running server has one history:
+it never loses what it committed. A promoted standby, a restored back-up and a server that was started again are others,
+on which the same transaction number can stand for other rows."""
+
 PARTS: Final = (
     *(ACCOUNT_IDS, *(part for parts in NEW_OR_CHANGED.values() for part in parts)),
     *(BORN, ENDED, AMENDED, REMOVED, EMPTIED, *FORGOTTEN, *PLACES.values(), CHECKPOINTS, BATCHES),
@@ -82,7 +87,7 @@ async def write(
     marker: tuple[str, int] | None = None,
     hints: Sequence[str] = (),
 ) -> str:
-    """Writes the changes, with the marker and hints if there are any; returns the transaction's id."""
+    """Writes the changes, with the marker and hints if there are any; returns the version of all rows written."""
     filled = filled_parts(snapshot, changes, marker)
     text = statement(tuple(part for part, _ in filled), bool(hints))
     values = [part.rows(layout, records) for part, records in filled]
@@ -98,9 +103,9 @@ def statement(parts: tuple[Part, ...], with_hints: bool) -> str:
 
 
 def answer(hints: int | None) -> str:
-    """Selects the transaction's id, and sends the hints in the parameter with this number when it is committed."""
+    """Selects the version of all rows written, and sends the hints in the parameter with this number at the commit."""
     notified = f"(SELECT count(pg_notify('{CHANNEL}', hint)) FROM unnest(${hints}::text[]) AS w (hint))"
-    return "pg_current_xact_id()::xid::text" + (f", {notified}" if hints else "")
+    return f"pg_current_xact_id()::xid::text || {SERVER}" + (f", {notified}" if hints else "")
 
 
 def filled_parts(snapshot: Snapshot, changes: Changes, marker: tuple[str, int] | None) -> list[Filled]:

@@ -5,7 +5,8 @@ WITH candidates AS MATERIALIZED (
         SELECT found.*
         FROM unnest($3::text[], $4::text[]::bigint[], $5::text[]::bigint[]) AS s(pool, first, beyond)
         CROSS JOIN LATERAL (
-            SELECT ready.*, ready.xmin::text AS version
+            SELECT ready.*,
+                ready.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time())) AS version
             FROM ficha.ready
             WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
             ORDER BY rank, job_id
@@ -37,7 +38,8 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused), q.xmin::text
+    NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused),
+    q.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))
 FROM ficha.pools q
 WHERE q.name = ANY ($6::text[])
 UNION ALL
@@ -53,11 +55,12 @@ WITH guard AS MATERIALIZED (
             SELECT count(*)
             FROM (
                 SELECT
-                FROM unnest($2::text::uuid[], $3::text::xid[]) AS v(job_id, version)
+                FROM unnest($2::text::uuid[], $3::text::text[]) AS v(job_id, version)
                 CROSS JOIN LATERAL (
                     SELECT
                     FROM ficha.ready r
-                    WHERE r.job_id = v.job_id AND r.xmin = v.version
+                    WHERE r.job_id = v.job_id
+                        AND r.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time())) = v.version
                     FOR UPDATE SKIP LOCKED
                 ) AS found
             ) AS found
@@ -65,11 +68,12 @@ WITH guard AS MATERIALIZED (
             SELECT count(*)
             FROM (
                 SELECT
-                FROM unnest($5::text::text[], $6::text::xid[]) AS v(name, version)
+                FROM unnest($5::text::text[], $6::text::text[]) AS v(name, version)
                 CROSS JOIN LATERAL (
                     SELECT
                     FROM ficha.pools q
-                    WHERE q.name = v.name AND q.xmin = v.version
+                    WHERE q.name = v.name
+                        AND q.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time())) = v.version
                     OFFSET 0
                 ) AS found
             ) AS found
@@ -100,5 +104,5 @@ WITH guard AS MATERIALIZED (
     FROM guard
     CROSS JOIN unnest($11::text::ficha.commits[]) AS v
 )
-SELECT '{}'::text[], pg_current_xact_id()::xid::text
+SELECT '{}'::text[], pg_current_xact_id()::xid::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))
 FROM guard;

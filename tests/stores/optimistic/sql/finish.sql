@@ -5,12 +5,13 @@ WITH guard AS MATERIALIZED (
             SELECT count(*)
             FROM (
                 SELECT
-                FROM unnest($2::text::text[], $3::text::xid[], $4::text::tid[]) AS v(id, version, position)
+                FROM unnest($2::text::text[], $3::text::text[], $4::text::tid[]) AS v(id, version, position)
                 CROSS JOIN LATERAL (
                     SELECT
                     FROM ficha.accounts a
                     WHERE a.ctid = coalesce(v.position, (SELECT k.ctid FROM ficha.accounts k WHERE k.id = v.id LIMIT 1))
-                        AND a.id = v.id AND a.xmin = v.version
+                        AND a.id = v.id
+                        AND a.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time())) = v.version
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) AS found
             ) AS found
@@ -18,11 +19,12 @@ WITH guard AS MATERIALIZED (
             SELECT count(*)
             FROM (
                 SELECT
-                FROM unnest($6::text::uuid[], $7::text::xid[]) AS v(job_id, version)
+                FROM unnest($6::text::uuid[], $7::text::text[]) AS v(job_id, version)
                 CROSS JOIN LATERAL (
                     SELECT
                     FROM ficha.leases l
-                    WHERE l.job_id = v.job_id AND l.xmin = v.version
+                    WHERE l.job_id = v.job_id
+                        AND l.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time())) = v.version
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) AS found
             ) AS found
@@ -63,5 +65,6 @@ WITH guard AS MATERIALIZED (
     FROM guard
     CROSS JOIN unnest($14::text::ficha.commits[]) AS v
 )
-SELECT ARRAY (SELECT ARRAY[id, ctid::text] FROM accounts_by_position), pg_current_xact_id()::xid::text
+SELECT ARRAY (SELECT ARRAY[id, ctid::text] FROM accounts_by_position),
+    pg_current_xact_id()::xid::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))
 FROM guard;

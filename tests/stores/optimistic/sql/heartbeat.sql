@@ -5,11 +5,12 @@ WITH guard AS MATERIALIZED (
             SELECT count(*)
             FROM (
                 SELECT
-                FROM unnest($2::text::uuid[], $3::text::xid[]) AS v(job_id, version)
+                FROM unnest($2::text::uuid[], $3::text::text[]) AS v(job_id, version)
                 CROSS JOIN LATERAL (
                     SELECT
                     FROM ficha.leases l
-                    WHERE l.job_id = v.job_id AND l.xmin = v.version
+                    WHERE l.job_id = v.job_id
+                        AND l.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time())) = v.version
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) AS found
             ) AS found
@@ -30,5 +31,5 @@ WITH guard AS MATERIALIZED (
     FROM guard
     CROSS JOIN unnest($6::text::ficha.commits[]) AS v
 )
-SELECT '{}'::text[], pg_current_xact_id()::xid::text
+SELECT '{}'::text[], pg_current_xact_id()::xid::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))
 FROM guard;

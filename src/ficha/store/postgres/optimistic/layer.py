@@ -124,8 +124,11 @@ class OptimisticLayer(Layer):
             self._found = sum(map(len, snapshot.ready.values()))
             self._is_quiet = not self._found
 
-    def committed(self, changes: Changes, transaction_id: str) -> None:
-        self._learn(changes, Written(transaction_id, {}))
+    def committed(self, changes: Changes, version: str) -> None:
+        self._learn(changes, Written(version, {}))
+
+    def connected(self) -> None:
+        self.cache.clear()
 
     def hinted(self) -> None:
         self._is_quiet = False

@@ -16,7 +16,7 @@ from ....core.snapshot import Snapshot
 from ...base import Committed
 
 Version = str
-"""Identifies a version of a row, whoever wrote it: in PostgreSQL its transaction (`xmin`)."""
+"""Identifies a version of a row, whoever wrote it: in PostgreSQL its transaction (`xmin`) and the server."""
 Position = str
 """The place of a row version in its table (`ctid`)."""
 Versions = dict[str, Version]

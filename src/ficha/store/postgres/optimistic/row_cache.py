@@ -1,7 +1,7 @@
 """Caches the rows that this process wrote last, with their versions, and the offset of the database's clock.
 
 A row's version is the transaction that wrote it, as the database itself stores it, so that every change is detected,
-also one made by hand.
+also one made by hand; and the server, because on another one the same transaction may have written something else.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ class RowCache:
             if isinstance(change.after.place, HELD):
                 self.leases[change.after.id] = change.after, written.version
         _trim(self.leases, MOST_LEASES)
+
+    def clear(self) -> None:
+        for rows in (self.accounts, self.leases, self.pools):
+            rows.clear()
 
     # The database's clock, without a query
 

@@ -24,13 +24,13 @@ from ..connections import BEGIN_SET_UP, Connection, commit, committing, roll_bac
 from ..dialect import SQL, Layout, joined, quoted
 from ..load import Locked, candidate_values, snapshot_of
 from ..parts import Filled, Part, changed
-from ..write import NEW_OR_CHANGED, answer, filled_parts
+from ..write import NEW_OR_CHANGED, SERVER, answer, filled_parts
 from .row_access import AccountsSeen, CachedAccount, ReadySeen, Unchanged, Written
 from .row_cache import CLOCK_SLACK_US
 from .scan_start import ScanStarts
 
 LOOK_AT_ACCOUNTS: Final = f"""
-SELECT {SQL.clock}, a.xmin::text, a.ctid::text, {SQL.selected(t.ACCOUNTS, "a")} FROM ficha.accounts a
+SELECT {SQL.clock}, a.xmin::text || {SERVER}, a.ctid::text, {SQL.selected(t.ACCOUNTS, "a")} FROM ficha.accounts a
 WHERE a.id = ANY ($1::text[])
 """
 LOCK_ACCOUNTS: Final = f"{LOOK_AT_ACCOUNTS}ORDER BY a.id FOR NO KEY UPDATE"
@@ -41,12 +41,11 @@ def _take_pool(snapshot: Snapshot, payload: str, rest: Any) -> None:
 
 
 # The plain path's columns, and one more with the version of each row.
-SEEN_READY: Final = s.load_part(
-    s.CANDIDATE_TYPES, s.ready_jobs(", r.version"), cte=s.candidates(", ready.xmin::text AS version"), lists="ready"
-)
+_READY: Final = s.candidates(f", ready.xmin::text || {SERVER} AS version")
+SEEN_READY: Final = s.load_part(s.CANDIDATE_TYPES, s.ready_jobs(", r.version"), cte=_READY, lists="ready")
 SEEN_POOLS: Final = s.load_part(
     "text",
-    s.other(SQL.selected(t.POOLS, "q"), "ficha.pools q WHERE q.name = ANY ({0})", more=", q.xmin::text"),
+    s.other(SQL.selected(t.POOLS, "q"), "ficha.pools q WHERE q.name = ANY ({0})", more=f", q.xmin::text || {SERVER}"),
     take=_take_pool,
 )
 SEEN_NOW: Final = s.load_part("", f"{s.NOW.selects[0]}, NULL")
@@ -70,26 +69,26 @@ class Check(Struct, frozen=True, eq=False):
 # transaction elsewhere keeps its old versions alive, a search by key would scan over all of them.
 CHECKS: Final = {
     "accounts": Check(
-        ("text", "xid", "tid"),
+        ("text", "text", "tid"),
         "SELECT FROM unnest({}) AS v (id, version, position) CROSS JOIN LATERAL (SELECT FROM ficha.accounts a "
         "WHERE a.ctid = coalesce(v.position, (SELECT k.ctid FROM ficha.accounts k WHERE k.id = v.id LIMIT 1)) "
-        "AND a.id = v.id AND a.xmin = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
+        "AND a.id = v.id AND a.xmin::text || {server} = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
     ),
     "leases": Check(
-        ("uuid", "xid"),
+        ("uuid", "text"),
         "SELECT FROM unnest({}) AS v (job_id, version) CROSS JOIN LATERAL (SELECT FROM ficha.leases l "
-        "WHERE l.job_id = v.job_id AND l.xmin = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
+        "WHERE l.job_id = v.job_id AND l.xmin::text || {server} = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
     ),
     "ready": Check(
-        ("uuid", "xid"),
+        ("uuid", "text"),
         "SELECT FROM unnest({}) AS v (job_id, version) CROSS JOIN LATERAL (SELECT FROM ficha.ready r "
-        "WHERE r.job_id = v.job_id AND r.xmin = v.version FOR UPDATE SKIP LOCKED) AS found",
+        "WHERE r.job_id = v.job_id AND r.xmin::text || {server} = v.version FOR UPDATE SKIP LOCKED) AS found",
     ),
     # Not locked: claims from a pool without a limit must not wait for each other.
     "pools": Check(
-        ("text", "xid"),
+        ("text", "text"),
         "SELECT FROM unnest({}) AS v (name, version) CROSS JOIN LATERAL "
-        "(SELECT FROM ficha.pools q WHERE q.name = v.name AND q.xmin = v.version OFFSET 0) AS found",
+        "(SELECT FROM ficha.pools q WHERE q.name = v.name AND q.xmin::text || {server} = v.version OFFSET 0) AS found",
     ),
     "unused_keys": Check(
         ("text", "text", "text"),
@@ -129,7 +128,7 @@ def statement(checks: tuple[str, ...], parts: tuple[Part, ...], with_hints: bool
         check = CHECKS[name]
         arrays = ", ".join(f"${n}::text::{kind}[]" for n, kind in enumerate(check.types, number))
         number += len(check.types)
-        found = check.text.format(arrays)
+        found = check.text.format(arrays, server=SERVER)
         if check.is_for_all:
             holds.append(f"(SELECT count(*) FROM ({found}) AS found) = ${number}::bigint")
             number += 1
