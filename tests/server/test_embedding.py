@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ficha.server import SettingError, Settings
 from tests.support.server_process import SECRET
@@ -39,6 +41,41 @@ async def test_it_is_mounted_under_a_path_of_the_host(framework: type, tmp_path:
             batch = await user.post("/ficha/api/batches", content=b" " * 2_000_000)
             assert batch.status_code == 415
         assert app.is_open
+
+
+def as_litestar_hands_it_on(app: ASGIApp, mount: str) -> ASGIApp:
+    """A mount of Litestar 2: it cuts itself off the path alone, and adds a slash at the end if there is none."""
+
+    async def mounted(scope: Scope, receive: Receive, send: Send) -> None:
+        rest = scope["path"].removeprefix(mount)
+        await app({**scope, "path": rest if rest.endswith("/") else f"{rest}/", "root_path": ""}, receive, send)
+
+    return mounted
+
+
+@pytest.mark.parametrize("mount", ["/ficha", "/a/b", "/"])
+async def test_it_is_mounted_by_a_host_that_says_nowhere_what_it_cuts_off(mount: str, tmp_path: Path) -> None:
+    app = shop(f"sqlite:///{tmp_path / 'ficha.db'}")
+    host = as_litestar_hands_it_on(app.asgi(Settings(secret=SECRET)), mount)
+    root = mount.rstrip("/")
+    async with app:
+        for account in ("ana", "a/b", "a/"):
+            await app.open_account(account, plan="open", credits=10)
+        key = (await app.create_api_key("root", scope="admin")).secret
+        async with client(host, key) as admin:
+            assert (await admin.get(f"{root}/readyz")).json() == {"status": "ok"}
+            asked = {"tool": "upscale", "payload": {"image": "x"}, "account": "ana"}
+            submitted = await admin.post(f"{root}/api/jobs", json=asked)
+            assert submitted.status_code == 201, submitted.text
+            assert submitted.headers["location"].startswith(f"{root}/api/jobs/")
+            assert (await admin.get(submitted.headers["location"])).json()["account"] == "ana"
+            for account in ("ana", "a%2Fb", "a%2F"):
+                answer = await admin.get(f"{root}/api/admin/accounts/{account}")
+                assert quote(answer.json()["id"], safe="") == account
+            # A slash that the caller wrote is no slash of the host's.
+            assert (await admin.get(f"{root}/readyz/")).status_code == 404
+            if root:
+                assert "A durable job queue" in (await admin.get(root)).text
 
 
 async def test_the_first_request_opens_an_application_that_is_not_open(tmp_path: Path) -> None:

@@ -150,12 +150,12 @@ def test_headers_can_be_too_large_for_every_route(route: APIRoute, server_on_sql
 
 @named
 def test_the_document_names_the_codes_of_the_route_and_no_others(route: APIRoute) -> None:
-    for method in route.methods:
+    for method in route.methods - {"HEAD"}:
         responses = SERVER.openapi()["paths"][route.path_format][method.lower()]["responses"]
         told = {
             code
             for response in responses.values()
-            if "application/problem+json" in response["content"]
+            if "application/problem+json" in response.get("content", {})
             for code in response["description"].split(", ")
         }
         assert told == codes_of_route(route)

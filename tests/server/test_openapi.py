@@ -66,7 +66,7 @@ def test_only_probes_the_document_sign_ins_and_call_backs_are_open() -> None:
 def test_every_route_is_in_the_document() -> None:
     documented = {(method.upper(), path) for method, path, _ in operations()}
 
-    assert documented == {(method, route.path_format) for route in ROUTES for method in route.methods}
+    assert documented == {(method, route.path_format) for route in ROUTES for method in route.methods - {"HEAD"}}
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), operations(), ids=lambda value: str(value)[:40])

@@ -100,7 +100,8 @@ def read(text: bytes) -> list[Heard]:
                     Heard(
                         fields["event"],
                         json.loads("\n".join(data)),
-                        None if number is None else int(number),
+                        # The end's id is no number of an event.
+                        None if number is None or fields["event"] == "end" else int(number),
                         None if retry is None else int(retry),
                     )
                 )

@@ -15,6 +15,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import Refused
+from .guard import SAFE_METHODS
 from .problems import refused_response
 from .settings import Settings
 from .usage import UnderWay, Usage
@@ -104,10 +105,10 @@ class _Answer:
             await self._send(message)
 
     async def _is_counted_whole(self, size: int) -> bool:
-        """Counts the whole answer until the request ends, or refuses the request and returns False. Only a GET is
-        refused: the answer to a call that may have changed something is always sent."""
+        """Counts the whole answer until the request ends, or refuses the request and returns False. Only a call that
+        changes nothing is refused: the answer to any other is always sent."""
         try:
-            if self._scope["method"] == "GET":
+            if self._scope["method"] in SAFE_METHODS:
                 self._usage.take("bytes", size)
             else:
                 self._usage.add("bytes", size)

@@ -129,7 +129,7 @@ def _body(body: Json | None, shapes: Json) -> str:
 def _answers(responses: Json) -> str:
     rows = []
     for status, response in responses.items():
-        content = response["content"]
+        content = response.get("content", {})
         if MEDIA_TYPE in content:
             codes = (f'<a href="#{escape(code)}"><code>{escape(code)}</code></a>' for code in _codes(response))
             rows.append((escape(status), ", ".join(codes)))
@@ -138,7 +138,7 @@ def _answers(responses: Json) -> str:
                 _type(one["schema"]) if kind == "application/json" else f"<code>{escape(kind)}</code>"
                 for kind, one in content.items()
             )
-            rows.append((escape(status), " or ".join(shapes)))
+            rows.append((escape(status), " or ".join(shapes) or escape(response["description"])))
     return _table("Answers", ("status", "what"), rows)
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from ..environment import SettingError
 from ..errors import Refused
@@ -72,6 +74,9 @@ def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     for router in ROUTERS:
         # One flat list: requests are matched against it, and the OpenAPI document is made from it.
         server.router.routes += router.routes
+        for route in router.routes:
+            if isinstance(route, APIRoute) and route.methods is not None and "GET" in route.methods:
+                route.methods.add("HEAD")
     server.router.routes += page_routes(chosen)
     _add_handlers(server)
     _add_middlewares(server, chosen)
@@ -166,12 +171,21 @@ def _add_handlers(server: FastAPI) -> None:
         asked = correlation_id(request)
         if error.status_code == 405:
             detail = f"this URL does not support {request.method}"
-            headers = dict(error.headers or {})
+            headers = {"Allow": ", ".join(sorted(_methods(server, request)))}
             return problem_response("METHOD_NOT_ALLOWED", detail, correlation_id=asked, headers=headers)
         if error.status_code == 404:
             detail = f"there is nothing at {request.scope['path'][:200]}"
             return problem_response("NOT_FOUND", detail, correlation_id=asked)
         return problem_response("INVALID_ARGUMENT", str(error.detail), correlation_id=asked)
+
+
+def _methods(server: FastAPI, request: Request) -> set[str]:
+    """All methods that the URL supports. Routes know only their own."""
+    found = set[str]()
+    for route in server.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return found
 
 
 def _add_middlewares(server: FastAPI, settings: Settings) -> None:
@@ -182,7 +196,7 @@ def _add_middlewares(server: FastAPI, settings: Settings) -> None:
         server.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
             allow_headers=[
                 "Authorization",
                 "Content-Type",

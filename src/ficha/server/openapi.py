@@ -8,6 +8,7 @@ from the rules of the commands that it names.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from importlib.metadata import version
 from inspect import cleandoc
 from typing import Any, Final, TypeVar, get_args
@@ -66,7 +67,7 @@ def gives(
     """Declares what a route's function answers with, and what may refuse it: commands, which stand for the codes of
     their rules, and the codes of checks before them."""
     codes = {code for one in refuses for code in ((one,) if isinstance(one, str) else RULES[one].refuses)}
-    shapes = {status: shape} | ({} if also is None else {also: shape})
+    shapes = {status: shape} | ({} if also is None else {also: None if also == 204 else shape})
 
     def say(endpoint: Endpoint) -> Endpoint:
         endpoint.gives = Gives(shapes, frozenset(codes), media_types, takes_bytes=takes_bytes)  # type: ignore[attr-defined]
@@ -77,7 +78,7 @@ def gives(
 
 def document(app: FastAPI) -> dict[str, Any]:
     """The whole document. `openapi.json` in the repository is this, and a test compares them."""
-    routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    routes = [_documented(route) for route in app.routes if isinstance(route, APIRoute)]
     told = get_openapi(title="Ficha", version=version("ficha"), description=ABOUT, routes=routes)
     shapes = _Shapes(routes)
     for route in routes:
@@ -92,6 +93,13 @@ def document(app: FastAPI) -> dict[str, Any]:
             "token": {"type": "apiKey", "in": "query", "name": "token", "description": "A job token, for browsers."},
         },
     }
+    return told
+
+
+def _documented(route: APIRoute) -> APIRoute:
+    """The route without HEAD, which every GET has and which needs no words of its own."""
+    told = copy(route)
+    told.methods = (route.methods or set()) - {"HEAD"}
     return told
 
 
@@ -142,6 +150,8 @@ def _complete(operation: dict[str, Any], route: APIRoute, shapes: _Shapes) -> No
 
 
 def _response(status: int, given: Gives, shapes: _Shapes) -> dict[str, Any]:
+    if status == 204:
+        return {"description": "There is nothing more to come"}
     if (kind := given.shapes[status]) is None:
         return {"description": "Done", "content": {name: {"schema": {"type": "string"}} for name in given.media_types}}
     words = {201: "Created", 200: "Done"}.get(status, "Done")

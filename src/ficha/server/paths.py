@@ -1,4 +1,5 @@
-"""Names in paths: an account called `a/b` is `/api/admin/accounts/a%2Fb`, and its slash does not split the path."""
+"""Names in paths: an account called `a/b` is `/api/admin/accounts/a%2Fb`, and its slash does not split the path. Hosts
+that cut the path off which they have mounted us at."""
 
 from __future__ import annotations
 
@@ -30,21 +31,37 @@ class NameConvertor(Convertor[str]):
 register_url_convertor("ficha_name", NameConvertor())
 
 
-def with_encoded_slashes(scope: Scope) -> Scope:
-    """The scope, with `%2F` and `%25` still encoded in its path. Servers decode the whole path, and then a name's slash
-    cannot be told from the path's own."""
+def with_whole_path(scope: Scope) -> Scope:
+    """The scope, with `%2F` and `%25` still encoded in its path, and with the path at which it is mounted. Servers
+    decode the whole path, and then a name's slash cannot be told from the path's own."""
     path, raw = scope["path"], scope.get("raw_path")
-    if "%" not in path and (raw is None or b"%" not in raw):
+    if "%" not in path and (raw is None or raw.decode("latin-1") == path):
         return scope
     root = scope.get("root_path", "")
     root = root if path.startswith(root) else ""
-    parts = path.split("/") if raw is None else raw.decode("latin-1").split("/")
+    parts = path.split("/")[root.count("/") + 1 :]
     if raw is not None:
-        parts = [unquote(part) for part in parts]
-        if "/".join(parts) != path:
-            # The two are not the same path: something on the way has rewritten only one of them.
-            parts = path.split("/")
-    return {**scope, "path": "/".join([root, *map(_encoded, parts[root.count("/") + 1 :])])}
+        asked = [unquote(part) for part in raw.decode("latin-1").split("/")]
+        if "/".join(asked) == path:
+            parts = asked[root.count("/") + 1 :]
+        elif not scope.get("root_path") and (cut := _cut_off(path, asked)) is not None:
+            root, parts = cut
+            scope = {**scope, "root_path": root}
+        # Else the two are not the same path: something on the way has rewritten only one of them.
+    return {**scope, "path": "/".join([root, *map(_encoded, parts)])}
+
+
+def _cut_off(path: str, asked: list[str]) -> tuple[str, list[str]] | None:
+    """What a host has cut off the path that was asked for, and the parts of the rest; None if the path is not its end.
+    Litestar cuts without saying so in `root_path`, and adds a slash at the end if there is none."""
+    whole = "/".join(asked)
+    for given in (path, path.removesuffix("/")):
+        rest = given if given.startswith("/") or not given else f"/{given}"
+        root = whole.removesuffix(rest)
+        parts = asked[root.count("/") + 1 :]
+        if whole.endswith(rest) and "".join(f"/{part}" for part in parts) == rest:
+            return root, parts or [""]
+    return None
 
 
 def _encoded(part: str) -> str:

@@ -18,7 +18,7 @@ from ..core.codes import AnyCode
 from ..ids import new_id
 from ..job_log import begin
 from .hosting import take_token
-from .paths import with_encoded_slashes
+from .paths import with_whole_path
 from .problems import problem_response
 from .process_metrics import count_request
 
@@ -54,20 +54,22 @@ class RequestLog:
             await self.app(scope, receive, send)
             return
         token = take_token(scope)
-        scope = with_encoded_slashes(scope)
+        scope = with_whole_path(scope)
         correlation_id = _correlation_id(scope)
         state = scope.setdefault("state", {})
         state["correlation_id"] = correlation_id
         state["token"] = token
-        reply = _Reply(send, [*security_headers(scope["scheme"], has_cors=self.has_cors), _id_header(correlation_id)])
+        ours = [*security_headers(scope["scheme"], has_cors=self.has_cors), _id_header(correlation_id)]
+        reply = _Reply(send, ours, has_body=scope["method"] != "HEAD")
         began = time.perf_counter()
         failed: Exception | None = None
         traced = trace_context.of_request.set(trace_context.from_headers(scope["headers"]))
         begin(lambda: {"correlation_id": correlation_id})
         try:
             await self.app(scope, receive, reply.send)
-        except ClientDisconnect:
-            # The caller disconnected in the middle of the body: there is nobody to answer, and no error.
+        except (ClientDisconnect, HeadIsSent):
+            # The caller disconnected in the middle of the body, or asked for no body: there is nothing left to send,
+            # and no error.
             pass
         except Exception as error:
             failed = error
@@ -83,12 +85,19 @@ class RequestLog:
             _log_request(scope, reply, (time.perf_counter() - began) * 1_000, failed)
 
 
-class _Reply:
-    """Sends the response with our headers, and counts its bytes."""
+class HeadIsSent(OSError):
+    """Ends the answer to a HEAD, whose body nobody reads. ASGI applications take an OSError while they send as the end
+    of the connection."""
 
-    def __init__(self, send: Send, headers: Headers) -> None:
+
+class _Reply:
+    """Sends the response with our headers, and counts its bytes. The answer to a HEAD is that to a GET without its
+    body."""
+
+    def __init__(self, send: Send, headers: Headers, *, has_body: bool) -> None:
         self._send = send
         self._headers = headers
+        self._has_body = has_body
         self.status: int | None = None
         self.started: float | None = None
         self.bytes = 0
@@ -98,6 +107,11 @@ class _Reply:
             self.status = message["status"]
             self.started = time.perf_counter()
             message = {**message, "headers": with_defaults(message.get("headers", ()), self._headers)}
+        elif not self._has_body:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            if message.get("more_body"):
+                raise HeadIsSent
+            return
         elif message["type"] == "http.response.body":
             self.bytes += len(message.get("body", b""))
         await self._send(message)

@@ -38,8 +38,9 @@ def polled(value: Any, request: Request, told: Any = None) -> Response:
 
 def has_seen(request: Request, tag: str) -> bool:
     """Whether the caller has the version of this ETag."""
-    seen = request.headers.get("if-none-match", "")
-    return tag in (part.strip() for part in seen.split(",")) or seen.strip() == "*"
+    seen = {part.strip() for line in request.headers.getlist("if-none-match") for part in line.split(",")}
+    # Compared weakly (RFC 9110): a proxy on the way may have taken the mark `W/` away, or added it.
+    return "*" in seen or tag.removeprefix("W/") in {part.removeprefix("W/") for part in seen}
 
 
 def news(job: JobView) -> JobView:

@@ -2,7 +2,8 @@
 
 A stream is a generator of bytes that knows nothing of HTTP; `EventStream` is the answer that carries it. Every event
 has its number as its id, so that a client that was cut off goes on after the last one it saw. A message without an
-id can be missed without harm: it says how things are, not what happened.
+id can be missed without harm: it says how things are, not what happened. The end has an id too, by which a browser
+that comes back after it is known: browsers connect again after every stream, unless they are answered with 204.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from .process_metrics import streams
 KEEP_ALIVE_S = 15.0
 """How often an idle stream sends a comment, so that no proxy on the way treats it as dead."""
 KEEP_ALIVE: Final = b": keep-alive\n\n"
+END: Final = "-end"
+"""Follows the last event's number in the id of the message `end`. A number alone would not do: a client that was cut
+off between the last event and the end still has to hear the end."""
 RECONNECT: Final = b"event: reconnect\nretry: 1000\ndata: {}\n\n"
 """The last message of a stream that the client can resume, at another process or a little later at this one."""
 MISSED: Final = b"event: missed\ndata: {}\n\n"
@@ -43,7 +47,7 @@ async def follow_job(
 ) -> AsyncGenerator[bytes, None]:
     """The job's events after a number, the job as it is then, and all that happens to it until it has ended. Without
     `sees_all`, as the job's owner may see them."""
-    is_first = True
+    is_first, number = True, after
     try:
         # Closed with this stream; otherwise its follower would stay until garbage collection.
         with ending_with_host(app.engine.live):
@@ -53,11 +57,13 @@ async def follow_job(
                         case None:
                             yield KEEP_ALIVE
                         case list():
+                            number = told[-1].number
                             yield _events(told, sees_all)
                         case Wait():
                             yield _message("position", told)
                         case JobView():
-                            yield _message("job" if is_first else "end", told if sees_all else owner_job_view(told))
+                            shown = told if sees_all else owner_job_view(told)
+                            yield _message("job", shown) if is_first else _message("end", shown, f"{number}{END}")
                             is_first = False
     except (Closed, Refused, StoreError):
         yield RECONNECT
@@ -176,9 +182,9 @@ def _events(found: Iterable[EventView], sees_all: bool) -> bytes:
     return b"".join(_message(event.kind, event, event.number) for event in shown)
 
 
-def _message(kind: str, data: Any, number: int | None = None) -> bytes:
-    """One message. A line break within it would end a field, and an empty line the message."""
+def _message(kind: str, data: Any, named: int | str | None = None) -> bytes:
+    """One message, with an id if it has one. A line break within it would end a field; an empty line, the message."""
     assert kind.isidentifier(), f"{kind!r} cannot be the name of an event"
     lines = msgspec.json.encode(data).splitlines()
-    head = f"event: {kind}\n" if number is None else f"id: {number}\nevent: {kind}\n"
+    head = f"event: {kind}\n" if named is None else f"id: {named}\nevent: {kind}\n"
     return b"".join((head.encode(), *(b"data: %b\n" % line for line in lines), b"\n"))

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from ... import validation as arg
 from ...core.commands import CancelJob, Submit
 from ...core.records import Status
+from ...core.states import FINAL
 from ...engine.views import STORED_TEXTS, EventView, FinishView, JobToken, JobView, Page, Quote, Receipt
 from ...errors import Refused
 from ...requests import BatchRequest, SubmitRequest
@@ -24,7 +25,7 @@ from ..openapi import gives
 from ..problems import EdgeError
 from ..request_body import body
 from ..responses import answer, job_answer, rate_headers
-from ..streams import EventStream, await_end, follow_job
+from ..streams import END, EventStream, await_end, follow_job
 from .parameters import Cursor, ForAccount, IfNoneMatch, Include, InSession, Key, Limit, Names, texts
 
 routes = APIRouter(prefix="/api", tags=["jobs"])
@@ -197,7 +198,7 @@ async def token(
 
 
 @routes.get("/jobs/{job_id}/events", summary="Follow a job")
-@gives(Page[EventView], "NOT_ACCEPTABLE", "NOT_FOUND")
+@gives(Page[EventView], "NOT_ACCEPTABLE", "NOT_FOUND", also=204)
 async def events(
     call: Stream,
     job_id: str,
@@ -210,9 +211,18 @@ async def events(
     job = await call.job(job_id)
     await _follow(call, job, session)
     if wants_stream(call.request):
-        start = resume_after(last_event_id, after)
+        heard = None if last_event_id is None else last_event_id.removesuffix(END)
+        start = resume_after(heard, after)
+        if heard != last_event_id and await _has_ended(call, job, start):
+            # What makes a browser's EventSource stop connecting again.
+            return Response(None, 204)
         return EventStream(call, follow_job(call.app, job.id, start, sees_all=call.sees_all))
     return answer(await history(call, call.app.queries.history(job.id, None, after, limit)))
+
+
+async def _has_ended(call: Call, job: JobView, after: int) -> bool:
+    """Whether nothing more is to be told of a job."""
+    return job.status in FINAL and not (await call.app.queries.history(job.id, None, after, 1)).items
 
 
 async def history(call: Call, asked: Awaitable[Page[EventView]]) -> Page[EventView]:
