@@ -201,6 +201,7 @@ QUALIFIERS: Final[dict[str, tuple[str, Callable[[_Part, int], Any]]]] = {
     "pool": ("pools", _names),
     "session": ("sessions", _names),
     "batch": ("batches", _ids),
+    "key": ("keys", _ids),
     "correlation": ("correlation_ids", _names),
     "since": ("since_id", _moment),
     "until": ("until_id", _moment),

@@ -26,6 +26,7 @@ MEANINGS = {
     f"batch:{A.upper()}": JobMatch(batches=(A,)),
     "correlation:req-1": JobMatch(correlation_ids=("req-1",)),
     "correlation:a:b": JobMatch(correlation_ids=("a:b",)),
+    f"key:{A},{B.upper()}": JobMatch(keys=(A, B)),
     'error:"timed out"': JobMatch(errors=("timed out",)),
     "error:A error:B": JobMatch(errors=("a", "b")),
     r'error:"a \"b\" \\c"': JobMatch(errors=(r'a "b" \c',)),

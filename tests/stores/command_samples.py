@@ -496,6 +496,7 @@ def searches() -> dict[str, q.JobMatch]:
         "of a batch": q.JobMatch(batches=(batch,), errors=("xyzzy",)),
         "of a session": q.JobMatch(sessions=("session-7",), errors=("xyzzy",)),
         "of a correlation id": q.JobMatch(correlation_ids=("request-7",), errors=("xyzzy",)),
+        "of a key": q.JobMatch(keys=(uuid_of("api", 7),), errors=("xyzzy",)),
         "for some jobs": q.JobMatch(ids=(uuid_of("ended", 7), uuid_of("ready", 7))),
     }
 

@@ -261,6 +261,7 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
 
     # Of what the first of each kind went through, only the steps of those that ended are there too.
     words = {"session": some(10, 7, "'session-' || (n % 1000)"), "correlation_id": some(10, 7, "'request-' || n")}
+    words["submitted_by"] = some(10, 7, uuid("api", "n % 1000"))
     yield like("jobs", "ended", batch_id=some(10, 0, uuid("batch", "n / 1000")), events="5", **words)
     yield like("jobs", "dead", events="3")
     yield like("jobs", "ready", pool=tight, wait_until_at=wait)

@@ -232,6 +232,7 @@ NEEDED_BY: dict[str, Sample | str] = {
     "jobs_of_account": "jobs of an account",
     "jobs_of_session": "a search of a session",
     "jobs_of_correlation": "a search of a correlation id",
+    "jobs_of_api_key": "a search of a key",
     "reservations_of_account": "reservations of an account",
     "hooks_due": "hooks that are due",
     "leases_to_poll": "providers to ask",

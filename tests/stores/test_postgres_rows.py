@@ -48,6 +48,7 @@ async def write(store: PostgresStore, expected: Expected, *group: c.Command) -> 
     return done.outcomes
 
 
+KEY = "0198f1a2-7c3e-7d4b-9a51-3f6c2e8b7a10"
 LABELS = {"session", "correlation_id"}
 
 
@@ -66,6 +67,8 @@ GROUPS: dict[str, tuple[c.Submit, ...]] = {
     "of two sessions": (submit(session="s"), submit(session="t")),
     "with a session and without": (submit(session="s"), submit()),
     "one that does not wait": (submit(), submit(max_wait_ms=60_000)),
+    "of one key": (submit(submitted_by=KEY), submit(submitted_by=KEY)),
+    "with a key and without": (submit(submitted_by=KEY), submit()),
     "with a correlation": (submit(correlation_id="c"), submit("paint")),
     "some for nothing": (submit(cost=0), submit()),
 }

@@ -149,6 +149,7 @@ NEEDED_BY: dict[str, Sample | str] = {
     "jobs_by_batch": "a batch",
     "jobs_by_session": "a search of a session",
     "jobs_by_correlation": "a search of a correlation id",
+    "jobs_by_api_key": "a search of a key",
     "jobs_dead": "dead letters",
     "reservations_by_account": "reservations of an account",
     "audit_by_target": "audit lines of a target",

@@ -155,4 +155,4 @@ def _targets(home: Module, part: ast.Name | ast.Attribute) -> Iterator[tuple[str
 
 def _is_known(owner: ast.expr) -> bool:
     name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
-    return name in ("self", "call", "app", "acting", "operations", "queries")
+    return name in ("self", "call", "app", "acting", "doing", "operations", "queries")

@@ -37,7 +37,7 @@ _RULES: Final[dict[type[Command], Rule[Any]]] = {
     rule.command: rule for module in (cancel, dead, refunds) for rule in module.RULES
 }
 _COMMANDS: Final[dict[BulkVerb, Callable[[BulkAct, str, str], Command]]] = {
-    "requeue": lambda act, job_id, new_id: Requeue(job_id, new_id),
+    "requeue": lambda act, job_id, new_id: Requeue(job_id, new_id, act.key_id),
     "discard": lambda act, job_id, new_id: Discard(job_id),
     "cancel": lambda act, job_id, new_id: CancelJob(job_id, reason=act.reason),
     "refund": lambda act, job_id, new_id: RefundJob(job_id, act.reason),
@@ -74,6 +74,7 @@ def begin_bulk_act(ws: Workspace, command: BeginBulkAct) -> BulkActChanged | Ref
         due_at=ws.now,
         before_id=command.before_id,
         floor_id=command.floor_id,
+        key_id=command.key_id,
     )
     ws.put(act)
     return BulkActChanged(act)

@@ -31,7 +31,7 @@ def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
     if account.balance < job.spec.cost:
         return lacks_credits(account, job.spec.cost)
     account = replace(account, submitted=account.submitted + 1, latest_job=command.new_id)
-    return _run_again(ws, job, command.new_id, account, job.priority)
+    return _run_again(ws, job, command, account, job.priority)
 
 
 def resubmit(ws: Workspace, command: Resubmit) -> Submitted | Refusal:
@@ -56,7 +56,7 @@ def resubmit(ws: Workspace, command: Resubmit) -> Submitted | Refusal:
     if (refusal := refuse_counts(ws, account, plan, 1, 1, job.spec.cost)) is not None:
         return refusal
     priority = priority_of(plan, tool.priority, 0)
-    return _run_again(ws, job, command.new_id, counted(account, 1, command.new_id, ws.now), priority)
+    return _run_again(ws, job, command, counted(account, 1, command.new_id, ws.now), priority)
 
 
 def _not_dead(job: Job) -> Refusal:
@@ -67,12 +67,12 @@ def _not_dead(job: Job) -> Refusal:
     )
 
 
-def _run_again(ws: Workspace, job: Job, new_id: str, account: Account, priority: int) -> Submitted:
+def _run_again(ws: Workspace, job: Job, command: Requeue | Resubmit, account: Account, priority: int) -> Submitted:
     """Takes the job off the dead-letter list and submits its work as a new job, which `account` counts already."""
     job = replace(job, dead_at=None, events=job.events + 1)
     ws.put_job(job)
-    ws.add_event(job, "requeued", as_job=new_id)
-    again = replace(_again(job, new_id, ws.now), priority=priority, plan=account.plan, number=account.submitted)
+    ws.add_event(job, "requeued", as_job=command.new_id)
+    again = replace(_again(job, command, ws.now), priority=priority, plan=account.plan, number=account.submitted)
     ws.put_account(account)
     ledger.charge(ws, account, again)
     again = replace(again, place=waiting_place(ws, again, ws.now))
@@ -91,10 +91,10 @@ def _run_again(ws: Workspace, job: Job, new_id: str, account: Account, priority:
     )
 
 
-def _again(job: Job, new_id: str, now: int) -> Job:
+def _again(job: Job, command: Requeue | Resubmit, now: int) -> Job:
     """A new job for the same work, from its beginning."""
     return Job(
-        id=new_id,
+        id=command.new_id,
         account_id=job.account_id,
         spec=job.spec,
         priority=job.priority,
@@ -106,6 +106,7 @@ def _again(job: Job, new_id: str, now: int) -> Job:
         requeue_of=job.id,
         events=1,
         charged=job.spec.cost,
+        submitted_by=command.submitted_by,
     )
 
 

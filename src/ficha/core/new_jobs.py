@@ -68,6 +68,7 @@ def new_job(
         charged=new.spec.cost,
         plan=plan.name,
         number=number,
+        submitted_by=command.submitted_by,
     )
     if is_served:
         return replace(job, finished_at=now, delivered=new.spec.units)

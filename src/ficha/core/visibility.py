@@ -19,9 +19,9 @@ from .records import Job
 Audience = Literal["user", "service"]
 """Whom a tool is for: everybody, or the application alone."""
 
-OPERATORS_ONLY: Final = ("locked_by", "provider_cost", "provider_ref", "resume_data")
-"""What the job's owner never sees of a job: who runs it, at which reference and price, and where the tool would
-resume."""
+OPERATORS_ONLY: Final = ("locked_by", "provider_cost", "provider_ref", "resume_data", "submitted_by")
+"""What the job's owner never sees of a job: who runs it, at which reference and price, where the tool would resume,
+and which API key submitted it."""
 OWNERS_TOO: Final = frozenset(
     (
         *("as_job", "attempts", "dead", "delivered", "due_at", "ending", "epoch", "error", "name", "of", "progress"),

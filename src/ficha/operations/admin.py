@@ -85,7 +85,7 @@ class AdminOperations(FileOperations):
 
     async def requeue(self, job_id: str) -> str:
         """Runs a dead letter's work again, as a new job that is charged anew; returns the new job's id."""
-        return (await self._ask(c.Requeue(arg.job_id(job_id), new_id()), Submitted)).job_id
+        return (await self._ask(c.Requeue(arg.job_id(job_id), new_id(), self.key_id), Submitted)).job_id
 
     async def discard(self, job_id: str) -> Discarded:
         """Takes a job off the dead-letter list."""

@@ -29,6 +29,8 @@ class Operations:
     """The recurring jobs that the application declares, by name."""
     actor: str | None = None
     """Whom the audit log names for each change; None for the application itself, whose changes are not audited."""
+    key_id: str | None = None
+    """The caller's API key, which submitted jobs name; None if there is none."""
 
     @property
     def engine(self) -> Engine:

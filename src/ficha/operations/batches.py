@@ -151,10 +151,10 @@ class BatchOperations(SubmitOperations):
 
     def _requeues(self, dead: Iterable[str], owner: str | None) -> list[c.Command]:
         if owner is None:
-            return [c.Requeue(job_id, new_id()) for job_id in dead]
+            return [c.Requeue(job_id, new_id(), self.key_id) for job_id in dead]
         tools = {
             tool.name: c.ToolTerms(tool.priority, tool.plans, tool.down_with)
             for tool in self.tools.values()
             if is_for_user(tool.audience)
         }
-        return [c.Resubmit(owner, job_id, new_id(), tools) for job_id in dead]
+        return [c.Resubmit(owner, job_id, new_id(), tools, self.key_id) for job_id in dead]

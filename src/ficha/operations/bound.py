@@ -29,7 +29,7 @@ from .sessions import SessionOperations
 
 MACHINERY: Final = frozenset(
     (
-        *("actor", "default_plan", "engine", "queries", "separate_operations", "use_database"),
+        *("actor", "key_id", "default_plan", "engine", "queries", "separate_operations", "use_database"),
         *("submit_request", "submit_batch_request", "quote_request", "save_step_json", "steps_json"),
         *("stand", "work_heard", "telling_of_work", "cancels_heard", "wait_for_cancels", "lost", "register_worker"),
         *("completed", "failed", "retry_later", "accepted", "cancelled", "interrupted", "end_many", "finish_job"),
@@ -68,8 +68,11 @@ class AllOperations(
     def __dir__(self) -> list[str]:
         return sorted(set(super().__dir__()) - MACHINERY)
 
-    def acting(self, actor: str) -> BoundOperations:
-        """The same operations on the same engine, in an actor's name: every change writes a line of the audit log."""
+    def acting(self, actor: str | None, *, key_id: str | None = None) -> BoundOperations:
+        """The same operations on the same engine, in an actor's name: every change writes a line of the audit log.
+
+        actor: None if changes are not audited. key_id: the API key that submitted jobs name.
+        """
         return BoundOperations(
             self.engine,
             tools=self.tools,
@@ -77,7 +80,8 @@ class AllOperations(
             default_plan=self.default_plan,
             queries=self.queries,
             outbound=self.outbound,
-            actor=arg.name(actor, "an actor"),
+            actor=arg.optional_name(actor, "an actor"),
+            key_id=key_id,
             file_access=self.file_access,
             cron_entries=self.cron_entries,
         )
@@ -97,12 +101,14 @@ class BoundOperations(AllOperations):
         queries: Queries | None = None,
         outbound: Outbound | None = None,
         actor: str | None = None,
+        key_id: str | None = None,
         cron_entries: Mapping[str, CronEntry] | None = None,
     ) -> None:
         self.tools = tools
         self.limits = limits
         self.default_plan = default_plan
         self.actor = actor
+        self.key_id = key_id
         self.file_access = file_access
         self.cron_entries = cron_entries or {}
         self._engine = engine

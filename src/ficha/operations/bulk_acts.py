@@ -39,7 +39,8 @@ class BulkOperations(Operations):
         words, now = arg.reason(reason), await self.queries.now()
         total, credits, floor_id = await self._count_bulk(search, now)
         command = BeginBulkAct(
-            new_id(), act, search, words, self.actor or APPLICATION, total, credits, _top(now), floor_id
+            *(new_id(), act, search, words, self.actor or APPLICATION, total, credits, _top(now), floor_id),
+            key_id=self.key_id,
         )
         return bulk_act_view((await self._ask(command, BulkActChanged)).act)
 

@@ -211,6 +211,7 @@ class SubmitOperations(Operations):
             delay_ms=delay_ms,
             joins=joins,
             as_far_as_credits=as_far_as_credits,
+            submitted_by=self.key_id,
         )
 
     def _tool(self, name: Any, by_user: bool) -> Tool:

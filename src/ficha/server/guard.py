@@ -53,7 +53,14 @@ class Call:
     @property
     def acting(self) -> BoundOperations:
         """The operations in the caller's name: the audit log records whatever they change."""
-        return self.app.acting(self.caller.name)
+        return self.app.acting(self.caller.name, key_id=self.caller.key_id)
+
+    @property
+    def doing(self) -> BoundOperations:
+        """The operations of routes that are not for operators alone: only an admin's changes are audited. Submitted
+        jobs name the caller's key, whatever its scope."""
+        is_operator = self.caller.scope == "admin"
+        return self.app.acting(self.caller.name if is_operator else None, key_id=self.caller.key_id)
 
     @property
     def correlation_id(self) -> str | None:

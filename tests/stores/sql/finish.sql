@@ -50,7 +50,7 @@ SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, 
     (extract(epoch FROM j.dead_at) * 1000000)::bigint, j.plan, j.number,
     coalesce(l.late_finishes, r.late_finishes, p.late_finishes, j.late_finishes),
     coalesce(l.callbacks, r.callbacks, p.callbacks, j.callbacks), (extract(epoch FROM j.removed_at) * 1000000)::bigint,
-    (extract(epoch FROM j.payload_removed_at) * 1000000)::bigint, j.provider_cost, r.rank,
+    (extract(epoch FROM j.payload_removed_at) * 1000000)::bigint, j.provider_cost, j.submitted_by::text, r.rank,
     (extract(epoch FROM r.ages_at) * 1000000)::bigint, p.rank, (extract(epoch FROM p.due_at) * 1000000)::bigint,
     p.behind::text, l.worker, l.ref, (extract(epoch FROM l.leased_at) * 1000000)::bigint,
     (extract(epoch FROM l.heartbeat_at) * 1000000)::bigint, (extract(epoch FROM l.expires_at) * 1000000)::bigint,
@@ -67,7 +67,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, 1, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+    NULL, NULL, 1, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH accounts_changed AS (
     UPDATE ficha.accounts t

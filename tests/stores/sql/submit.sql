@@ -42,7 +42,7 @@ SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, 
     (extract(epoch FROM j.dead_at) * 1000000)::bigint, j.plan, j.number,
     coalesce(l.late_finishes, r.late_finishes, p.late_finishes, j.late_finishes),
     coalesce(l.callbacks, r.callbacks, p.callbacks, j.callbacks), (extract(epoch FROM j.removed_at) * 1000000)::bigint,
-    (extract(epoch FROM j.payload_removed_at) * 1000000)::bigint, j.provider_cost, r.rank,
+    (extract(epoch FROM j.payload_removed_at) * 1000000)::bigint, j.provider_cost, j.submitted_by::text, r.rank,
     (extract(epoch FROM r.ages_at) * 1000000)::bigint, p.rank, (extract(epoch FROM p.due_at) * 1000000)::bigint,
     p.behind::text, l.worker, l.ref, (extract(epoch FROM l.leased_at) * 1000000)::bigint,
     (extract(epoch FROM l.heartbeat_at) * 1000000)::bigint, (extract(epoch FROM l.expires_at) * 1000000)::bigint,
@@ -59,7 +59,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, 0, NULL::text, ROW (
+    NULL, NULL, 0, NULL::text, ROW (
         k.account_id, k.scope, k.key, k.fingerprint, (extract(epoch FROM k.created_at) * 1000000)::bigint,
         (extract(epoch FROM k.expires_at) * 1000000)::bigint, k.job_id::text, k.batch_id::text, k.jobs, k.cost, k.entry
     )
@@ -68,7 +68,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, 1, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+    NULL, NULL, 1, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH accounts_changed AS (
     UPDATE ficha.accounts t
@@ -89,14 +89,14 @@ WITH accounts_changed AS (
         session, correlation_id, trace_context, priority, created_at, status, wait_until_at, batch_id, requeue_of,
         epoch, attempts, recoveries, started_at, events, first_worker, first_run_at, finished_at, error, user_error,
         charged, refunded, delivered, dead_at, plan, number, late_finishes, callbacks, removed_at, payload_removed_at,
-        provider_cost, payload, result
+        provider_cost, submitted_by, payload, result
     )
     SELECT v.id, v.account_id, v.tool, v.pool, v.cost, v.units, v.timeout_ms, v.max_attempts, v.backoff_ms,
         v.backoff_max_ms, v.content_hash, v.session, v.correlation_id, v.trace_context, v.priority, v.created_at,
         v.status, v.wait_until_at, v.batch_id, v.requeue_of, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
         v.first_worker, v.first_run_at, v.finished_at, v.error, v.user_error, v.charged, v.refunded, v.delivered,
         v.dead_at, v.plan, v.number, v.late_finishes, v.callbacks, v.removed_at, v.payload_removed_at, v.provider_cost,
-        v.payload, v.result
+        v.submitted_by, v.payload, v.result
     FROM unnest($3::text::ficha.jobs[]) AS v
 ), ready_new AS (
     INSERT INTO ficha.ready(

@@ -122,6 +122,7 @@ export function jobNumber(number: number, now: number): Job {
     finished_at: finished ? iso(finished) : null,
     removed_at: null,
     payload_removed_at: null,
+    submitted_by: null,
   };
 }
 

@@ -18,6 +18,7 @@ class BeginBulkAct(Command, frozen=True):
     credits: int
     before_id: str
     floor_id: str | None = None
+    key_id: str | None = None
 
 
 class HoldBulkAct(Command, frozen=True):

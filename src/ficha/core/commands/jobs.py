@@ -30,6 +30,7 @@ class Submit(Command, frozen=True):
     one that the account has already.
 
     as_far_as_credits: if the balance and the plan's limits do not allow all jobs, creates the first ones that they do.
+    submitted_by: the id of the caller's API key, if there is one.
     """
 
     account_id: str
@@ -43,6 +44,7 @@ class Submit(Command, frozen=True):
     delay_ms: int = 0
     joins: bool = False
     as_far_as_credits: bool = False
+    submitted_by: str | None = None
 
 
 class CancelJob(Command, frozen=True):
@@ -59,10 +61,12 @@ class Recover(Command, frozen=True):
 
 
 class Requeue(Command, frozen=True):
-    """Runs a dead letter again as the new job `new_id`, with a new charge. The old job stays failed and refunded."""
+    """Runs a dead letter again as the new job `new_id`, with a new charge. The old job stays failed and refunded.
+    `submitted_by` is as in `Submit`."""
 
     job_id: str
     new_id: str
+    submitted_by: str | None = None
 
 
 class ToolTerms(Struct, frozen=True, gc=False):
@@ -84,6 +88,7 @@ class Resubmit(Command, frozen=True):
     job_id: str
     new_id: str
     tools: dict[str, ToolTerms]
+    submitted_by: str | None = None
 
 
 class RefundJob(Command, frozen=True):

@@ -48,3 +48,5 @@ class BulkAct(Keyed, frozen=True, tag=True):
     ended_at: int | None = None
     failures: tuple[BulkFailure, ...] = ()
     """The first jobs that failed."""
+    key_id: str | None = None
+    """The API key with which it was begun, if there was one. The jobs that it makes name this key."""

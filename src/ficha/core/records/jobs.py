@@ -93,6 +93,8 @@ class Job(Record, frozen=True):
     """When its payload alone was removed, by its age."""
     provider_cost: int | None = None
     """What its runs cost at an external provider, in millionths of the operator's currency; None if unknown."""
+    submitted_by: str | None = None
+    """The id of the API key with which it was submitted over HTTP; None if there was none."""
 
 
 class Step(Record, frozen=True):

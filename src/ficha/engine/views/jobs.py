@@ -44,6 +44,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     resume_data, locked_by, provider_ref, provider_cost: the checkpoint's data, the worker that runs it, and the
         external provider's reference and price, in the operator's currency. For operators and workers; None for its
         owner.
+    submitted_by: the id of the API key that it was submitted with over HTTP; None if there was none. For operators.
     traceparent: the W3C trace context that it was submitted with, if there was one.
     """
 
@@ -97,6 +98,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     finished_at: datetime | None
     removed_at: datetime | None = None
     traceparent: str | None = None
+    submitted_by: str | None = None
     payload_removed_at: datetime | None = None
 
     @cached_property
@@ -199,6 +201,7 @@ def job_view(
         finished_at=moment_if_any(job.finished_at),
         removed_at=moment_if_any(job.removed_at),
         traceparent=None if job.spec.trace_context is None else job.spec.trace_context.partition(" ")[0],
+        submitted_by=job.submitted_by,
         payload_removed_at=moment_if_any(job.payload_removed_at),
     )
 

@@ -30,7 +30,7 @@ async def submit(
     call: Account, asked: Annotated[BatchRequest, body(BatchRequest)], idempotency_key: Key = None
 ) -> Response:
     """Creates and charges a job for each item, all of them or none."""
-    receipt = await call.app.submit_batch_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
+    receipt = await call.doing.submit_batch_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
     return await submitted(call, receipt, None)
 
 
@@ -61,7 +61,7 @@ async def submit_lines(
         key_ttl_hours=key_ttl_hours,
         as_far_as_credits=as_far_as_credits,
     )
-    receipt = await call.app.submit_batch_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
+    receipt = await call.doing.submit_batch_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
     return await submitted(call, receipt, None)
 
 
@@ -123,8 +123,7 @@ async def cancel(
 ) -> Response:
     """Cancels and refunds the batch's active jobs."""
     found = await own_batch(call, batch_id)
-    operations = call.acting if call.caller.scope == "admin" else call.app
-    return answer(BatchCancelled(await operations.cancel_batch(found.id, reason=asked.reason)))
+    return answer(BatchCancelled(await call.doing.cancel_batch(found.id, reason=asked.reason)))
 
 
 @routes.post("/{batch_id}/resume", summary="Resume a batch")
@@ -133,5 +132,4 @@ async def resume(call: Account, batch_id: str) -> Response:
     """Resumes an interrupted batch: jobs whose worker was lost go on, failed ones run again as new, paid jobs. With a
     user's key, the limits of a submit apply to each new job."""
     found = await own_batch(call, batch_id)
-    operations = call.acting if call.caller.scope == "admin" else call.app
-    return answer(await operations.resume_batch(found.id, account=call.owner))
+    return answer(await call.doing.resume_batch(found.id, account=call.owner))

@@ -83,7 +83,7 @@ async def upload(
 
 
 async def _begun(call: Call, owner: str, asked: s.UploadBody) -> UploadView:
-    return await call.app.begin_upload(
+    return await call.doing.begin_upload(
         owner,
         asked.name,
         asked.size,
@@ -108,7 +108,7 @@ async def _received(call: Call, account: str, reservation: str | None, name: str
                 if part.file_name is None:
                     await part.text()
                     continue
-                return await call.app.receive(
+                return await call.doing.receive(
                     account,
                     name or part.file_name,
                     _whole(part.chunks(), parts),
@@ -137,7 +137,7 @@ async def _whole(chunks: AsyncIterator[bytes], parts: AsyncIterator[Any]) -> Asy
 @gives(FileView, StoreFile, "INVALID_FILE", "INVALID_STATE", "TOO_LARGE")
 async def complete(call: Account, file_id: str) -> Response:
     """Makes a file of what was sent straight to the storage. Repeating it changes nothing."""
-    return answer(await call.app.complete_upload(file_id, account=call.owner))
+    return answer(await call.doing.complete_upload(file_id, account=call.owner))
 
 
 @routes.get("/files", summary="List files")
@@ -186,8 +186,7 @@ async def link(
 @gives(FileView, RemoveFile)
 async def remove(call: Account, file_id: str) -> Response:
     """Removes a file. A job that takes it and has not read it yet will fail, and be refunded."""
-    operations = call.acting if call.caller.scope == "admin" else call.app
-    return answer(await operations.remove_file(file_id, account=call.owner))
+    return answer(await call.doing.remove_file(file_id, account=call.owner))
 
 
 class FileGuard(Guard):

@@ -49,7 +49,7 @@ async def submit(
     prefer: Prefer = None,
 ) -> Response:
     """Creates and charges a job: 201. A repeat with the same idempotency key gets the first job: 200."""
-    receipt = await call.app.submit_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
+    receipt = await call.doing.submit_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
     return await submitted(call, receipt, prefer)
 
 
@@ -183,8 +183,7 @@ async def cancel(
 ) -> Response:
     """Cancels an active job, refunds it and notifies a running handler. A job that has ended stays as it is."""
     call.check_job(job_id)
-    operations = call.acting if call.caller.scope == "admin" else call.app
-    return answer(await operations.cancel(job_id, account=call.owner, reason=asked.reason))
+    return answer(await call.doing.cancel(job_id, account=call.owner, reason=asked.reason))
 
 
 @routes.post("/jobs/{job_id}/token", summary="Make a token for one job")

@@ -58,5 +58,4 @@ async def library(
 async def remove(call: Account, job_id: str) -> Response:
     """Removes the payload, the result, the steps and the files of a completed job. The job itself and what was paid for
     it stay. A repeat changes nothing."""
-    operations = call.acting if call.caller.scope == "admin" else call.app
-    return answer(await operations.remove_work(job_id, account=call.owner))
+    return answer(await call.doing.remove_work(job_id, account=call.owner))

@@ -74,7 +74,7 @@ async def process_next(call: Service, asked: Annotated[s.NextBody, body(s.NextBo
 @gives(FinishView, c.Finish, "INVALID_PAYLOAD")
 async def finish(call: Service, asked: Annotated[s.QueueFinishBody, body(s.QueueFinishBody)]) -> Response:
     """Sets the final state, once. A second, late or concurrent finish changes nothing and says so."""
-    return answer(await call.app.finish_job(asked.job_id, _ending(call, asked), epoch=asked.epoch))
+    return answer(await call.doing.finish_job(asked.job_id, _ending(call, asked), epoch=asked.epoch))
 
 
 def _ending(call: Call, asked: s.QueueFinishBody) -> c.Ending:

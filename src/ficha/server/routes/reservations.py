@@ -24,7 +24,7 @@ routes = APIRouter(prefix="/api/reservations", tags=["reservations"])
 @gives(Hold, Reserve, status=201)
 async def reserve(call: Account, asked: Annotated[s.ReserveBody, body(s.ReserveBody, optional=True)]) -> Response:
     """Holds one slot of the account's quota for a while, such as for the time of an upload."""
-    return answer(await call.app.reserve(call.account(asked.account), ttl_s=asked.ttl_s), 201)
+    return answer(await call.doing.reserve(call.account(asked.account), ttl_s=asked.ttl_s), 201)
 
 
 @routes.get("", summary="List reservations")
@@ -46,10 +46,10 @@ async def reservations(
 @gives(Hold, EndReservation)
 async def consume(call: Account, reservation_id: str) -> Response:
     """A submit that names the reservation does this by itself."""
-    return answer(await call.app.consume(reservation_id, account=call.owner))
+    return answer(await call.doing.consume(reservation_id, account=call.owner))
 
 
 @routes.post("/{reservation_id}/release", summary="Free the slot")
 @gives(Hold, EndReservation)
 async def release(call: Account, reservation_id: str) -> Response:
-    return answer(await call.app.release(reservation_id, account=call.owner))
+    return answer(await call.doing.release(reservation_id, account=call.owner))

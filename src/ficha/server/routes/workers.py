@@ -145,7 +145,7 @@ async def log(call: Service, asked: Annotated[s.LogBody, body(s.LogBody)]) -> Re
 async def finish(call: Service, asked: Annotated[s.WorkerFinishBody, body(s.WorkerFinishBody)]) -> Response:
     """Ends a run, with one of the outcomes that a run can have."""
     lease = _lease(asked)
-    return answer(await call.app.finish_job(lease.job_id, _ending(call, asked), epoch=lease.epoch))
+    return answer(await call.doing.finish_job(lease.job_id, _ending(call, asked), epoch=lease.epoch))
 
 
 def _ending(call: Call, asked: s.WorkerFinishBody) -> c.Ending:

@@ -28,6 +28,7 @@ class JobMatch(Struct, frozen=True):
     `errors` all must. An empty field matches any job.
 
     ids: only these jobs.
+    keys: submitted with one of these API keys, by their ids.
     errors: each of these texts, which are `lowered`, is part of the job's error, lowered.
     is_dead: whether it is in the dead-letter list.
     is_stuck: whether a worker holds it and has been silent for too long.
@@ -43,6 +44,7 @@ class JobMatch(Struct, frozen=True):
     sessions: tuple[str, ...] = ()
     batches: tuple[str, ...] = ()
     correlation_ids: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     is_dead: bool | None = None
     is_stuck: bool | None = None
@@ -112,7 +114,17 @@ class SumDeadLetters(Query[list[DeadSum]], frozen=True):
 
 
 WalkKind = Literal[
-    "id", "leases", "batch_id", "correlation_id", "session", "dead", "account_id", "ready", "parked", "all"
+    "id",
+    "leases",
+    "batch_id",
+    "correlation_id",
+    "session",
+    "dead",
+    "submitted_by",
+    "account_id",
+    "ready",
+    "parked",
+    "all",
 ]
 
 
@@ -138,6 +150,8 @@ def walks_of(match: JobMatch) -> tuple[Walk, ...]:
         return tuple(Walk("session", value) for value in match.sessions)
     if match.is_dead:
         return (Walk("dead"),)
+    if match.keys:
+        return tuple(Walk("submitted_by", value) for value in match.keys)
     if match.accounts:
         return tuple(Walk("account_id", value) for value in match.accounts)
     if statuses and statuses <= ACTIVE:

@@ -15,7 +15,7 @@ KEYED: Final[dict[str, Table]] = {
     "Delivery": table("deliveries", r.Delivery, "id", uuids="id job_id endpoint_id", texts_of_json="body"),
     "File": table("files", r.File, "id", uuids="id job_id reservation_id"),
     "FileUsage": table("file_usage", r.FileUsage, "account_id"),
-    "BulkAct": table("bulk_acts", r.BulkAct, "id", uuids="id before_id floor_id", values_as_json="failures"),
+    "BulkAct": table("bulk_acts", r.BulkAct, "id", uuids="id before_id floor_id key_id", values_as_json="failures"),
     "PageSessions": table("page_sessions", r.PageSessions, "account_id", values_as_json="sessions"),
     "FigureCursor": table("figure_cursors", r.FigureCursor, "name", values_as_json="left_out waiting"),
     "RetentionCursor": table("retention_cursors", r.RetentionCursor, "name", values_as_json="walks"),

@@ -80,6 +80,7 @@ def _matches(query: q.SearchJobs, job: Job) -> bool:
         and (not match.sessions or spec.session in match.sessions)
         and (not match.batches or job.batch_id in match.batches)
         and (not match.correlation_ids or spec.correlation_id in match.correlation_ids)
+        and (not match.keys or job.submitted_by in match.keys)
         and match.is_dead in (None, job.dead_at is not None)
         and match.is_stuck in (None, is_silent)
         and all(error is not None and text in error for text in match.errors)

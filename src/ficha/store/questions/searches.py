@@ -29,6 +29,7 @@ _LISTS: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("sessions", "session", "text"),
     ("batches", "batch_id", "uuid"),
     ("correlation_ids", "correlation_id", "text"),
+    ("keys", "submitted_by", "uuid"),
 )
 """The fields of a match that name the values of a column."""
 
@@ -89,7 +90,7 @@ def _between(sql: Dialect, page: Select, query: q.SearchJobs, walk: q.Walk, sinc
             page.where("j.dead_at IS NOT NULL")
         page.where(f"{key} >= {page.given(since, 'uuid')} AND {key} < {page.given(before, 'uuid')}")
         return f"ORDER BY {key} DESC"
-    kind: Kind = "uuid" if walk.kind == "batch_id" else "text"
+    kind: Kind = "uuid" if walk.kind in ("batch_id", "submitted_by") else "text"
     value, column = page.given(walk.value, kind), f"j.{walk.kind}"
     page.where(f"{column} IS NOT NULL")
     page.where(sql.part_of_index(column, value, "j.id", page.given(since, "uuid"), page.given(before, "uuid")))

@@ -142,6 +142,7 @@ class RecordConformance:
                 key="key",
                 batch_id=driver.new_id(),
                 delay_ms=5,
+                submitted_by=driver.new_id(),
             ),
             Submitted,
         )

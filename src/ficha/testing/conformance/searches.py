@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 from ...core import commands as c
 from ...core.outcomes import Submitted
@@ -12,6 +12,8 @@ from ...store.base import CountJobs, JobMatch, SearchJobs, SearchPart, lowered, 
 from ..driver import Driver
 from .scenes import finish, lease, new_job, one_in_each_place, submit
 
+KEYS: Final = ("0198f1a2-7c3e-7d4b-9a51-3f6c2e8b7a10", "0198f1a2-7c3e-7d4b-9a51-3f6c2e8b7a11")
+"""Two API keys."""
 SINGLE: dict[str, tuple[Any, ...]] = {
     "accounts": (("ana",), ("ana", "bob"), ("nobody",)),
     "tools": (("train",), ("train", "upscale")),
@@ -24,6 +26,7 @@ SINGLE: dict[str, tuple[Any, ...]] = {
     ),
     "sessions": (("s1",), ("s1", "s2"), ("S1",)),
     "correlation_ids": (("c1",), ("c2", "c1")),
+    "keys": ((KEYS[0],), (KEYS[1], KEYS[0])),
     "errors": (("out of memory",), ("out", "again"), ("100%_",), ("caf\u00c9",), ("caf\u00e9",)),
     "is_dead": (True, False),
     "is_stuck": (True, False),
@@ -99,7 +102,9 @@ async def _scene(driver: Driver) -> int:
         held = await lease(driver, pool="npu", session="s1")
         await finish(driver, held, c.Failed(error))
     batch = (new_job(driver.new_id(), tool="train"), new_job(driver.new_id()))
-    await driver.one(c.Submit("ana", batch, batch_id=driver.new_id()), Submitted)
+    await driver.one(c.Submit("ana", batch, batch_id=driver.new_id(), submitted_by=KEYS[0]), Submitted)
+    by_another = c.Submit("bob", (new_job(driver.new_id(), tool="train"),), submitted_by=KEYS[1])
+    await driver.one(by_another, Submitted)
     return driver.clock() - 250_000
 
 
@@ -119,6 +124,7 @@ def _fits(query: SearchJobs, job: Job) -> bool:
         "sessions": job.spec.session,
         "batches": job.batch_id,
         "correlation_ids": job.spec.correlation_id,
+        "keys": job.submitted_by,
     }
     is_silent = isinstance(job.place, Leased) and job.place.heartbeat_at < query.stuck_before_at
     return (

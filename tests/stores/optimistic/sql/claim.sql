@@ -24,7 +24,7 @@ WITH candidates AS MATERIALIZED (
         (extract(epoch FROM r.first_run_at) * 1000000)::bigint, (extract(epoch FROM j.finished_at) * 1000000)::bigint,
         j.error, j.user_error, j.charged, j.refunded, j.delivered, (extract(epoch FROM j.dead_at) * 1000000)::bigint,
         j.plan, j.number, r.late_finishes, r.callbacks, (extract(epoch FROM j.removed_at) * 1000000)::bigint,
-        (extract(epoch FROM j.payload_removed_at) * 1000000)::bigint, j.provider_cost, r.rank,
+        (extract(epoch FROM j.payload_removed_at) * 1000000)::bigint, j.provider_cost, j.submitted_by::text, r.rank,
         (extract(epoch FROM r.ages_at) * 1000000)::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text,
         NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, c.name, c.progress,
         c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, j.payload::text,
@@ -38,7 +38,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused),
+    NULL, NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused),
     q.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))
 FROM ficha.pools q
 WHERE q.name = ANY ($6::text[])
@@ -46,7 +46,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, 2, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint), NULL;
+    NULL, NULL, 2, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint), NULL;
 
 WITH guard AS MATERIALIZED (
     SELECT

@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { api, type Schemas } from "../services/api";
 import { ActButton } from "./ActButton";
@@ -19,6 +20,15 @@ const COLUMNS: Column<Key>[] = [
     onPhone: "title",
     width: "grow",
     cell: (key) => <span title={key.name}>{key.name}</span>,
+  },
+  {
+    id: "jobs",
+    header: "Jobs",
+    cell: (key) => (
+      <Link to="/jobs" search={{ search: `key:${key.id}` }} aria-label={`Jobs submitted with key ${key.name}`}>
+        jobs
+      </Link>
+    ),
   },
   { id: "hint", header: "Begins with", cell: (key) => <code>{key.hint}…</code> },
   { id: "scope", header: "Scope", cell: (key) => key.scope },

@@ -334,6 +334,7 @@ function Facts({ page: { job } }: { page: JobPage }) {
       </Fact>
       <Fact name="Session">{jobs("session", job.session)}</Fact>
       <Fact name="Correlation id">{jobs("correlation", job.correlation_id)}</Fact>
+      <Fact name="API key">{jobs("key", job.submitted_by)}</Fact>
       <Fact name="Requeue of">{job.requeue_of && <JobLink id={job.requeue_of} />}</Fact>
     </dl>
   );

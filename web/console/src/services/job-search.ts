@@ -56,6 +56,7 @@ export const QUALIFIERS: Record<string, string> = {
   pool: "where it runs",
   session: "the page's session",
   batch: "jobs submitted together",
+  key: "submitted with this API key",
   correlation: "the caller's own id",
 };
 
