@@ -9,6 +9,7 @@ are dropped, and jobs go on.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from . import trace_context
 from .core.records import Job, JobSpec
-from .environment import SettingError
+from .environment import SettingError, setting
 from .extras import needs_extra
 from .futures import wake
 from .redaction import redacted
@@ -70,6 +71,14 @@ async def release() -> None:
     if _users == 0 and active is not None:
         ending, active, steps = active, None, None
         await ending.close()
+
+
+def import_exporter() -> None:
+    """Imports the parts of OpenTelemetry that `acquire` needs, if this process will export spans."""
+    if setting(os.environ, "FICHA_OTLP_ENDPOINT") is not None:
+        with needs_extra("otel"):
+            import opentelemetry.exporter.otlp.proto.http.trace_exporter
+            import opentelemetry.sdk.trace.export  # noqa: F401 (only imported)
 
 
 def otlp_exporter(endpoint: str) -> SpanExporter:

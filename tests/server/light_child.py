@@ -5,9 +5,10 @@ import select
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from ficha.server.supervisor import Stoppable
+from ficha.server.supervisor import Serve, Stoppable
 
 
 class Child:
@@ -23,8 +24,7 @@ class Child:
     def serve(
         self, folder: Path, sock: socket.socket, started: Callable[[], None], stop_with: Callable[[Stoppable], None]
     ) -> None:
-        with (folder / "started").open("a") as started_ones:
-            started_ones.write(f"{os.getpid()}\n")
+        _note(folder / "told")
         if (folder / "fails").exists():
             raise RuntimeError("this child cannot start")
         if (folder / "dies").exists():
@@ -52,7 +52,13 @@ class Child:
                 connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
 
 
-def serve(
-    folder: Path, sock: socket.socket, started: Callable[[], None], stop_with: Callable[[Stoppable], None]
-) -> None:
-    Child().serve(folder, sock, started, stop_with)
+def prepare(folder: Path) -> Serve:
+    while (folder / "holds").exists():
+        select.select([], [], [], 0.02)
+    _note(folder / "prepared")
+    return partial(Child().serve, folder)
+
+
+def _note(path: Path) -> None:
+    with path.open("a") as file:
+        file.write(f"{os.getpid()}\n")

@@ -22,12 +22,13 @@ from ficha.environment import SettingError
 from ficha.server.serving import ServerProcess, listening
 from ficha.server.settings import Settings
 from tests.support import processes
-from tests.support.server_process import SECRET, Served, served
+from tests.support.server_process import NO_TLS, SECRET, Served, served
 from tests.support.waiting import until_sync
 
 CANARY = "sk_live_CANARY0123456789abcdef"
 BUSY = {"tool": "upscale", "payload": {"image": "x"}}
 """A job of a pool that nobody works for: whoever waits for its end waits."""
+BUSY_LOOP = "import time\nends = time.monotonic() + 100\nwhile time.monotonic() < ends:\n    pass"
 
 
 @pytest.fixture
@@ -46,9 +47,32 @@ def serve(*arguments: str, expect: int, **environment: str) -> str:
 
 
 def children(pid: int) -> set[int]:
-    """The processes that serve: children of the parent, but for the one that multiprocessing keeps for itself."""
+    """The processes of a server: children of the parent, but for the one that multiprocessing keeps for itself."""
     found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     return {child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
+def serving(pid: int) -> set[int]:
+    """Those of them that serve: they handle SIGTERM."""
+    return {child for child in children(pid) if _sigterm(child) == "handled"}
+
+
+def spares(pid: int) -> set[int]:
+    """Those that are prepared, and wait: SIGTERM ends them at once."""
+    return {child for child in children(pid) if _sigterm(child) == "default"}
+
+
+def _sigterm(pid: int) -> str:
+    """What a process would do with SIGTERM."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
+    masks = {
+        line.split(":")[0]: int(line.split()[1], 16) for line in lines if line.startswith("Sig") and "/" not in line
+    }
+    is_in = 1 << (signal.SIGTERM - 1)
+    return "blocked" if masks["SigBlk"] & is_in else "handled" if masks["SigCgt"] & is_in else "default"
 
 
 def is_gone(pid: int) -> bool:
@@ -212,15 +236,14 @@ def test_a_process_that_is_killed_is_replaced_while_the_others_answer(database: 
         key = server.account("ana")
         assert server.process is not None
         parent = server.process.pid
-        until_sync(lambda: len(children(parent)) == 2)
-        before = children(parent)
-        victim = min(before)
+        until_sync(lambda: len(serving(parent)) == 2)
+        victim = min(serving(parent))
         os.kill(victim, signal.SIGKILL)
         until_sync(lambda: is_gone(victim))
         # Each over a connection of its own: those that the victim had are reset. The other may still be starting.
         answers = [httpx.get(f"{server.url}/healthz", trust_env=False).status_code for _ in range(20)]
         assert set(answers) <= {200, 503}
-        until_sync(lambda: len(children(parent) - {victim}) == 2)
+        until_sync(lambda: len(serving(parent) - {victim}) == 2)
         [died] = [line for line in log(server) if line["event"].startswith("a server process died")]
         assert (died["pid"], died["exit_code"]) == (victim, -9)
         with server.client(key) as user:
@@ -230,6 +253,44 @@ def test_a_process_that_is_killed_is_replaced_while_the_others_answer(database: 
         assert server.stop() == 0
         assert time.monotonic() - began < 35
         assert all(map(is_gone, kept))
+
+
+def test_the_spare_has_imported_all_that_serving_needs(database: str) -> None:
+    """Nobody waits for the import of the application, which takes long here, when all processes are killed at once."""
+    with served(database, "--processes", "2", "--app", "tests.server.slow_shop:app") as server:
+        assert server.process is not None
+        parent = server.process.pid
+        until_sync(lambda: len(serving(parent)) == 2 and len(spares(parent)) == 1, 60)
+        [spare] = spares(parent)
+        for pid in serving(parent):
+            os.kill(pid, signal.SIGKILL)
+        until_sync(lambda: _ready(server))
+        assert serving(parent) == {spare}
+
+
+@pytest.mark.long
+def test_all_processes_killed_at_once_are_served_again_in_two_seconds_on_a_busy_machine(database: str) -> None:
+    with served(database, "--processes", "2") as server, ExitStack() as stack:
+        assert server.process is not None
+        parent = server.process.pid
+        for _ in range(2 * (os.cpu_count() or 1)):
+            busy = subprocess.Popen([sys.executable, "-c", BUSY_LOOP])
+            stack.callback(busy.wait)
+            stack.callback(busy.kill)
+        for _ in range(3):
+            until_sync(lambda: len(serving(parent)) == 2 and len(spares(parent)) == 1, 60)
+            began = time.monotonic()
+            for pid in serving(parent):
+                os.kill(pid, signal.SIGKILL)
+            until_sync(lambda: _ready(server))
+            assert time.monotonic() - began < 2
+
+
+def _ready(server: Served) -> bool:
+    try:
+        return httpx.get(f"{server.url}/readyz", trust_env=False, verify=NO_TLS).status_code == 200
+    except httpx.HTTPError:
+        return False  # The killed process had the connection.
 
 
 def test_several_processes_finish_what_they_have_and_leave_nobody_behind(database: str) -> None:
@@ -242,8 +303,8 @@ def test_several_processes_finish_what_they_have_and_leave_nobody_behind(databas
         firsts = [next(feed) for feed in feeds]
         assert all(firsts)
         assert server.process is not None
+        until_sync(lambda: len(serving(server.process.pid)) == 2)
         kept = children(server.process.pid)
-        assert len(kept) == 2
         # As a terminal does, and systemd: every process gets the signal.
         for pid in (*kept, server.process.pid):
             os.kill(pid, signal.SIGINT)
@@ -258,7 +319,7 @@ def test_several_processes_finish_what_they_have_and_leave_nobody_behind(databas
 def test_children_end_by_themselves_when_their_parent_is_killed(database: str) -> None:
     with served(database, "--processes", "2", "--grace", "1") as server:
         assert server.process is not None
-        until_sync(lambda: len(children(server.process.pid)) == 2)
+        until_sync(lambda: len(serving(server.process.pid)) == 2 and spares(server.process.pid))
         kept = children(server.process.pid)
         server.process.kill()
         server.process.wait(10)

@@ -101,7 +101,8 @@ async def _serving(app: Ficha, settings: Settings, sock: socket.socket) -> Async
     from ..server.serving import ServerProcess, url_of
 
     started = asyncio.Event()
-    server = ServerProcess(app, settings, grace_s=GRACE_S, started=started.set)
+    server = ServerProcess(app, settings, grace_s=GRACE_S)
+    server.on_started = started.set
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     waiting = asyncio.create_task(started.wait())
     await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)

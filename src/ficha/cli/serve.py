@@ -23,8 +23,9 @@ from .signals import exit_in, on_signals
 
 if TYPE_CHECKING:
     from ..app import Ficha
+    from ..server.serving import ServerProcess
     from ..server.settings import Settings
-    from ..server.supervisor import Stoppable
+    from ..server.supervisor import Serve, Stoppable
 
 log = logging.getLogger("ficha.server")
 
@@ -46,7 +47,13 @@ def serve(
         int, typer.Option("--port", min=0, max=65_535, help="The port to listen at; 0 is any free one.")
     ] = 8_000,
     processes: Annotated[
-        int, typer.Option("--processes", min=1, max=256, help="How many server processes share the port.")
+        int,
+        typer.Option(
+            "--processes",
+            min=1,
+            max=256,
+            help="How many server processes share the port. With several, a spare is kept.",
+        ),
     ] = 1,
     grace: Annotated[
         float, typer.Option("--grace", min=0, help="Seconds for requests to end after SIGTERM or Ctrl-C.")
@@ -59,7 +66,7 @@ def serve(
     Exits with 0 when stopped.
     """
     from ..environment import SettingError
-    from ..server.serving import NotServed, bound, url_of
+    from ..server.serving import NotServed, ServerProcess, bound, url_of
     from ..server.settings import Settings
     from ..server.stand_in import StandIn
     from ..server.supervisor import Supervisor
@@ -78,12 +85,13 @@ def serve(
         sock = bound(host, port)
         ready = partial(_ready, url_of(sock))
         if processes == 1:
-            _serve_here(found, settings, grace, sock, ready, partial(_stop_on_signals, grace_s=grace))
+            process = ServerProcess(found, settings, grace_s=grace)
+            _serve_here(process, sock, ready, partial(_stop_on_signals, grace_s=grace))
             return
     except NotServed as error:
         raise _failed("ADDRESS", error) from error
     supervisor = Supervisor(
-        partial(_serve_in_child, app, database, log_form, grace),
+        partial(_prepare_child, app, database, log_form, grace),
         sock,
         processes,
         grace_s=grace,
@@ -147,16 +155,12 @@ def _check(app: Ficha, settings: Settings) -> None:
 
 
 def _serve_here(
-    app: Ficha,
-    settings: Settings,
-    grace_s: float,
+    server: ServerProcess,
     sock: socket.socket,
     started: Callable[[], None],
     stop_with: Callable[[Stoppable], None],
 ) -> None:
-    from ..server.serving import ServerProcess
-
-    server = ServerProcess(app, settings, grace_s=grace_s, started=started)
+    server.on_started = started
 
     async def served() -> None:
         # Only now, because the loop installed its own signal handling when it started.
@@ -167,22 +171,17 @@ def _serve_here(
         runner.run(served())
 
 
-def _serve_in_child(
-    app: str | None,
-    database: str | None,
-    log_form: LogForm,
-    grace_s: float,
-    sock: socket.socket,
-    started: Callable[[], None],
-    stop_with: Callable[[Stoppable], None],
-) -> None:
-    """Serves in a child process, which starts without any state."""
+def _prepare_child(app: str | None, database: str | None, log_form: LogForm, grace_s: float) -> Serve:
+    """Prepares a child process, which starts without any state."""
+    from ..server.serving import ServerProcess
     from ..server.settings import Settings
     from .backend import application
 
     configure(log_form)
     found, _ = application(app, database, "tools")
-    _serve_here(found, Settings.from_environment(), grace_s, sock, started, stop_with)
+    server = ServerProcess(found, Settings.from_environment(), grace_s=grace_s)
+    server.prepare()
+    return partial(_serve_here, server)
 
 
 def _stop_on_signals(server: Stoppable, *, grace_s: float) -> None:

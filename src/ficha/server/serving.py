@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from .. import tracing
 from ..backoff import away_pause_s
 from ..extras import needs_extra
 from ..garbage import freeze_objects
 from ..store.base import Unavailable
+from ..store.connect import store_for
 from .application import asgi
 from .settings import Settings
 
@@ -58,12 +60,11 @@ class ServerProcess(uvicorn.Server):
     """Serves the application; opens and closes it, unless it is open already.
 
     grace_s: how long requests under way may take to end after `stop`.
-    started: called once the server listens and the application is open.
+
+    `on_started` is called once the server listens and the application is open.
     """
 
-    def __init__(
-        self, app: Ficha, settings: Settings, *, grace_s: float, started: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, app: Ficha, settings: Settings, *, grace_s: float) -> None:
         class Bounded(Protocol):
             header_bytes = settings.header_bytes
             header_s = settings.header_s
@@ -90,9 +91,18 @@ class ServerProcess(uvicorn.Server):
         self._app = app
         self._write_s = settings.write_s
         self._opened = False
-        self._started = started
+        self.on_started: Callable[[], None] = lambda: None
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def prepare(self) -> None:
+        """Does in advance what takes long at the start of serving: it imports what the server and the application
+        need. Opens nothing."""
+        self.config.load()
+        self.config.get_loop_factory()
+        store_for(self._app.database, self._app.schema)
+        tracing.import_exporter()
+        freeze_objects()
 
     def stop(self, *, at_once: bool = False) -> None:
         """Stops accepting, ends live streams with a hint to reconnect, lets requests end within the grace, and closes
@@ -127,7 +137,7 @@ class ServerProcess(uvicorn.Server):
         freeze_objects()
         gc.set_threshold(*GC_THRESHOLDS)
         sys.setswitchinterval(SWITCH_S)
-        self._started()
+        self.on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         log.info("stopping", extra={"connections": len(self.server_state.connections)})
