@@ -589,6 +589,7 @@ async def test_a_tool_can_bound_the_wait_and_the_run(world: World, app: Ficha) -
     world.clock.advance(50)
     await app.heartbeat(lease)
     world.clock.advance(5)
+    await app.heartbeat(lease)
     assert (await app.sweep()).jobs == {"failed": 1}
     job = await app.job(runs)
     assert (job.status, job.error, job.refunded) == ("failed", "timed out after 60 s", 1)

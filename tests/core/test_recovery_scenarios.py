@@ -123,8 +123,9 @@ def test_a_run_that_takes_longer_than_its_timeout_fails_refunded_though_its_work
         start j1 e1
         clock 10:09:59.999999
         beat j1 e1
-        recover j1                                 -> nothing
         +1us
+        recover j1                                 -> nothing  # it may have died by now
+        beat j1 e1
         recover j1                                 -> failed refunded=5
         job j1                                     -> failed error="timed out after 600 s" dead=yes attempts=0
         finish j1 e1 completed                     -> unchanged status=failed
@@ -140,9 +141,51 @@ def test_a_job_that_never_got_beyond_starting_times_out_too() -> None:
         submit ana j1 timeout=30s
         claim gpu w1                               -> j1
         +30s
+        beat j1 e1
         recover j1                                 -> failed refunded=1
         job j1                                     -> failed error="timed out after 30 s"
         events j1                                  -> submitted claimed failed
+    """)
+
+
+@pytest.mark.req("B4")
+def test_a_lost_run_is_taken_back_though_its_time_is_up_too() -> None:
+    """Nobody worked on it from the worker's death on: the run did not time out."""
+    play("""
+        clock 10:00
+        plan free
+        open ana free credits=9
+        submit ana j1 cost=5 timeout=30s           # shorter than the lease
+        submit ana j2 cost=2 timeout=90s           # longer, and nobody sweeps for an hour
+        submit ana j3 cost=2 timeout=60s           # ends with the lease
+        claim gpu w1 limit=3                       -> j1, j2, j3
+        +60s
+        recover j1                                 -> requeued
+        recover j3                                 -> requeued
+        +1h
+        recover j2                                 -> requeued
+        job j1                                     -> queued recoveries=1 attempts=0
+        claim gpu w2 limit=3                       -> j1, j2, j3
+        +20s
+        finish j1 e2 completed                     -> completed
+        ledger ana                                 -> grant 9, charge -5, charge -2, charge -2
+    """)
+
+
+@pytest.mark.req("B4", "E4")
+def test_how_long_a_job_is_held_in_all_is_bounded_though_each_run_is_lost() -> None:
+    play("""
+        plan free
+        policy max_recoveries=99 max_age_ms=5m
+        open ana free credits=9
+        submit ana j1 timeout=30s
+        claim gpu w1                               -> j1
+        +2m
+        recover j1                                 -> requeued
+        claim gpu w1                               -> j1
+        +3m
+        recover j1                                 -> failed refunded=1
+        job j1                                     -> failed recoveries=1 dead=yes
     """)
 
 
@@ -295,7 +338,7 @@ def test_two_sweepers_with_the_same_list_do_no_harm() -> None:
         claim gpu w1 limit=2                       -> j1, j2
         +60s
         together
-            recover j1                             -> failed refunded=1
+            recover j1                             -> requeued
             recover j2                             -> requeued
             recover j1                             -> nothing
             recover j2                             -> nothing

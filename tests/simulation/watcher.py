@@ -130,9 +130,9 @@ class Watcher:
         if job is None or not isinstance(job.place, Leased | Awaiting):
             return
         ends_at = job.place.deadline_at
-        if isinstance(job.place, Leased):
-            silent_at = job.place.heartbeat_at + policy.stuck_ms * MILLISECOND
-            ends_at = min(ends_at, job.place.expires_at, silent_at)
+        # A worker's run times out only if a heartbeat has come since the deadline.
+        if isinstance(job.place, Leased) and job.place.heartbeat_at < ends_at:
+            ends_at = min(job.place.expires_at, job.place.heartbeat_at + policy.stuck_ms * MILLISECOND)
         if job.started_at is not None:
             ends_at = min(ends_at, job.started_at + policy.max_age_ms * MILLISECOND)
         if now < ends_at:

@@ -208,6 +208,13 @@ async def waits(job: JobContext, gate: str) -> str:
     return "done"
 
 
+@tool(cost=4, timeout=2.0)
+async def waits_briefly(job: JobContext, gate: str) -> str:
+    deed("began", job.id)
+    await passed(gate)
+    return "done"
+
+
 @tool(cost=4)
 def waits_in_thread(job: Any, gate: str) -> str:
     deed("began", job.id)

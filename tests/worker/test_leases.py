@@ -84,15 +84,32 @@ async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hun
         for job_id in (neighbour, late):
             await sqlite_workers.did("began", job_id)
         await sqlite_workers.freeze(worker)
-        (job,) = await ended(app, late)
-        assert job.error == "timed out after 1 s"
-        await asyncio.sleep(1.5)  # By now its run is beyond its time by more than a loop may be late.
+        await asyncio.sleep(2.5)  # By now its run is beyond its time by more than a loop may be late.
         worker.signal(signal.SIGCONT)
         # While it waits for that handler to stop, the run is still beyond its time.
         await until(lambda: worker.lines("does not stop; given up"))
         sqlite_workers.open("go")
-        (job,) = await ended(app, neighbour)
-        assert (job.status, job.epoch, worker.is_alive) == ("completed", 1, True)
+        done, too_late = await ended(app, neighbour, late)
+        assert (done.status, done.epoch, worker.is_alive) == ("completed", 1, True)
+        assert (too_late.error, too_late.recoveries) == ("timed out after 1 s", 0)
+
+
+@pytest.mark.req("B4")
+async def test_jobs_of_a_killed_worker_are_done_by_another_though_their_timeout_is_shorter_than_the_lease(
+    workers: WorkerProcesses,
+) -> None:
+    async with workers.opened_app(lease_s=3.0, heartbeat_s=1.0, sweep_s=0.05) as app:
+        victim = workers.start("--concurrency", "2")
+        jobs = [await submitted(app, "waits_briefly", gate="go") for _ in range(2)]
+        for job_id in jobs:
+            await workers.did("began", job_id)
+        victim.kill()
+        workers.open("go")
+        workers.start("--concurrency", "2")
+        for job in await ended(app, *jobs):
+            assert (job.status, job.result, job.epoch, job.recoveries, job.error) == ("completed", "done", 2, 1, None)
+        assert (await app.account("ana")).balance == 1_000 - 2 * 4
+        assert await app.verify() == []
 
 
 @pytest.mark.long_on("postgresql")

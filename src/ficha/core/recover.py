@@ -50,7 +50,9 @@ def _recover_awaiting(ws: Workspace, job: Job, place: Awaiting) -> Recovered:
 
 
 def _recover_lease(ws: Workspace, job: Job, lease: Leased) -> Recovered:
-    if ws.now >= lease.deadline_at:
+    """Times out a run whose worker was alive at the deadline: it has sent a heartbeat since. Without one the worker may
+    have died long before, so its lease is left to expire, and the job runs again with its whole timeout."""
+    if lease.heartbeat_at >= lease.deadline_at:
         return Recovered(job.id, "failed", time_out(ws, job).refunded)
     if _is_too_old(ws, job):
         return _too_old(ws, job)
@@ -104,6 +106,13 @@ def _recover_behind(ws: Workspace, job: Job, place: Parked, equal: Content | Non
         return "nothing"
     set_behind(ws, job, equal.job_id)
     return "parked"
+
+
+def over_at(place: Leased | Awaiting) -> int:
+    """When the job's hold is over: when its lease expires, or when its time is up (see `_recover_lease`)."""
+    if isinstance(place, Leased) and place.heartbeat_at < place.deadline_at:
+        return place.expires_at
+    return place.deadline_at
 
 
 def waits(changes: Changes) -> list[int]:

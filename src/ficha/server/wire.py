@@ -154,8 +154,8 @@ class ClaimBody(Body, frozen=True):
 
 
 class LeaseAnswer(Struct, frozen=True, kw_only=True):
-    """A job to work on. Every call about it carries `job_id` and `epoch`. Send heartbeats before `expires_at`; the run
-    is ended at `deadline_at`. `steps` are the results stored by earlier runs, by name."""
+    """A job to work on. Every call about it carries `job_id` and `epoch`. Send heartbeats before `expires_at`; the
+    first one after `deadline_at` ends the run as timed out. `steps` are the results stored by earlier runs, by name."""
 
     job_id: str
     epoch: int

@@ -5,8 +5,8 @@ WITH moment AS MATERIALIZED (
         SELECT coalesce('epoch'::timestamptz + $1::bigint * interval '1 microsecond', clock_timestamp()) AS at
     ) AS clock
 ), held AS MATERIALIZED (
-    SELECT job_id, expires_at <= at OR deadline_at <= at AS is_over, heartbeat_at <= stuck_at AS is_stuck,
-        started_at <= old_at AS is_old
+    SELECT job_id, heartbeat_at <= stuck_at AS is_stuck, started_at <= old_at AS is_old,
+        expires_at <= at OR (deadline_at <= at AND (heartbeat_at IS NULL OR heartbeat_at >= deadline_at)) AS is_over
     FROM moment
     CROSS JOIN ficha.leases
     WHERE expires_at <= at OR deadline_at <= at OR heartbeat_at <= stuck_at OR started_at <= old_at

@@ -2,7 +2,9 @@
 SELECT
     (SELECT {leader_until} FROM ficha.leaders WHERE name = {duty}),
     (SELECT count(*) FROM (
-        SELECT 1 FROM ficha.leases WHERE expires_at < {late} OR deadline_at < {late} LIMIT {most}
+        SELECT 1 FROM ficha.leases
+        WHERE expires_at < {late} OR (deadline_at < {late} AND (heartbeat_at IS NULL OR heartbeat_at >= deadline_at))
+        LIMIT {most}
     ) AS over),
     (SELECT count(*) FROM (
         SELECT 1 FROM ficha.parked WHERE due_at < {late} AND behind IS NULL LIMIT {most}

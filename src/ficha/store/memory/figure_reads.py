@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...core.figures import CURSOR, TOTAL, rollup_key
 from ...core.policy import MILLISECOND
 from ...core.records import HELD, Delivery, FigureCursor, Job, Leased, Parked, QueueCount, Ready, Rollup, Worker
+from ...core.recover import over_at
 from .. import base as q
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _get_alert_counts(store: MemoryStore, query: q.GetAlertCounts) -> q.AlertCou
 
 def _get_backlog(store: MemoryStore, query: q.GetBacklog) -> q.Backlog:
     now, state = store.clock(), store.state
-    ends = [end for job in state.jobs.values() if (end := _end_of_hold(job)) is not None and end <= now]
+    ends = [end for job in state.jobs.values() if isinstance(job.place, HELD) and (end := over_at(job.place)) <= now]
     due = [
         job.place.due_at
         for job in state.jobs.values()
@@ -88,19 +89,11 @@ def _get_backlog(store: MemoryStore, query: q.GetBacklog) -> q.Backlog:
     )
 
 
-def _end_of_hold(job: Job) -> int | None:
-    place = job.place
-    if not isinstance(place, HELD):
-        return None
-    return min(place.expires_at, place.deadline_at) if isinstance(place, Leased) else place.deadline_at
-
-
 def _is_overdue(job: Job, now: int, stuck_at: int) -> bool:
     place = job.place
     if not isinstance(place, HELD):
         return False
-    is_silent = isinstance(place, Leased) and (place.expires_at <= now or place.heartbeat_at <= stuck_at)
-    return is_silent or place.deadline_at <= now
+    return over_at(place) <= now or (isinstance(place, Leased) and place.heartbeat_at <= stuck_at)
 
 
 def _list_workers_seen(store: MemoryStore, query: q.ListWorkersSeen) -> list[Worker]:

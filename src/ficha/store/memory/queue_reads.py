@@ -17,6 +17,7 @@ from ...core.records import (
     Parked,
     Ready,
 )
+from ...core.recover import over_at
 from .. import base as q
 from ..waiting_columns import Lines
 from .job_reads import is_silent
@@ -79,10 +80,10 @@ def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
         waits_too_long = job.started_at is None and job.wait_until_at is not None and job.wait_until_at <= now
         match job.place:
             case Leased() as lease:
-                is_over = min(lease.expires_at, lease.deadline_at) <= now or lease.heartbeat_at <= stuck_at
-                return is_over or (job.started_at is not None and job.started_at <= old_at)
+                is_old = job.started_at is not None and job.started_at <= old_at
+                return over_at(lease) <= now or lease.heartbeat_at <= stuck_at or is_old
             case Awaiting() as outside:
-                return outside.deadline_at <= now or (job.started_at is not None and job.started_at <= old_at)
+                return over_at(outside) <= now or (job.started_at is not None and job.started_at <= old_at)
             case Parked(due_at=int(due_at), behind=behind):
                 held = None if behind is None else state.jobs.get(behind)
                 is_free = behind is not None and (held is None or not isinstance(held.place, HELD))

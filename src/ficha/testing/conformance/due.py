@@ -50,10 +50,20 @@ class DueConformance:
         await driver.run(c.Heartbeat(held.job.id, 1))
         await assert_due_from(driver, held.expires_at + 30 * SECOND, held.job.id)
 
-    async def test_a_lease_is_due_at_its_deadline(self, driver: Driver) -> None:
+    async def test_a_lease_is_due_after_its_deadline_only_once_a_heartbeat_has_come(self, driver: Driver) -> None:
         await open_house(driver)
         held = await lease(driver, timeout_ms=1_000)
-        await assert_due_from(driver, held.deadline_at, held.job.id)
+        driver.clock.now = held.deadline_at - 1
+        await driver.run(c.Heartbeat(held.job.id, 1))
+        driver.clock.now = held.deadline_at
+        assert (await due(driver)).jobs == []
+        await driver.run(c.Heartbeat(held.job.id, 1))
+        assert (await due(driver)).jobs == [held.job.id]
+
+    async def test_a_lease_beyond_its_deadline_is_due_when_it_expires(self, driver: Driver) -> None:
+        await open_house(driver)
+        held = await lease(driver, timeout_ms=1_000)
+        await assert_due_from(driver, held.expires_at, held.job.id)
 
     async def test_a_lease_is_due_when_its_worker_is_silent_too_long(self, driver: Driver) -> None:
         await open_house(driver)

@@ -243,6 +243,17 @@ class FigureConformance:
         found = await driver.read(GetBacklog(5))
         assert (found.overdue, found.overdue_at) == (2, held.expires_at)
 
+    async def test_a_run_beyond_its_time_is_overdue_once_a_heartbeat_has_come(self, driver: Driver) -> None:
+        await open_house(driver)
+        held = await lease(driver, timeout_ms=1_000)
+        driver.clock.now = held.deadline_at
+        assert (await driver.read(GetBacklog(5))).overdue == 0
+        assert (await driver.read(GetAlertCounts(3_600_000, 0, 5))).stuck == 0
+        await driver.run(c.Heartbeat(held.job.id, 1))
+        found = await driver.read(GetBacklog(5))
+        assert (found.overdue, found.overdue_at) == (1, held.deadline_at)
+        assert (await driver.read(GetAlertCounts(3_600_000, 0, 5))).stuck == 1
+
     async def test_a_parked_job_is_overdue_when_its_time_has_come(self, driver: Driver) -> None:
         await open_house(driver)
         held = await lease(driver)

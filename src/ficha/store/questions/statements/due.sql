@@ -1,10 +1,11 @@
 -- What may be due. It runs every second, so it is one statement without a transaction. Each cause has its own limit, so
 -- that many jobs due for one cause do not hide those of another. The times of leases have no index: there are only as
--- many leases as running jobs, and a sweep scans them all once.
+-- many leases as running jobs, and a sweep scans them all once. A worker's lease is over at its deadline only if a
+-- heartbeat has come since; a provider's has no heartbeats.
 WITH moment AS MATERIALIZED ({moment}),
 held AS MATERIALIZED (
-    SELECT job_id, expires_at <= at OR deadline_at <= at AS is_over, heartbeat_at <= stuck_at AS is_stuck,
-        started_at <= old_at AS is_old
+    SELECT job_id, heartbeat_at <= stuck_at AS is_stuck, started_at <= old_at AS is_old,
+        expires_at <= at OR (deadline_at <= at AND (heartbeat_at IS NULL OR heartbeat_at >= deadline_at)) AS is_over
     FROM moment CROSS JOIN ficha.leases
     WHERE expires_at <= at OR deadline_at <= at OR heartbeat_at <= stuck_at OR started_at <= old_at
 )
