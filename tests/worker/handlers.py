@@ -183,6 +183,14 @@ def fills(job: Any, mb: int, keeps: bool = False) -> int:
 kept: list[Any] = []
 
 
+def fills_once(job: Any, mb: int) -> Any:
+    """Needs too much memory until it goes on from its checkpoint."""
+    if not job.resume_point:
+        job.checkpoint("HALF", progress=50, data={"so": "far"})
+        fills(job, mb)
+    return job.resume_data
+
+
 async def sleeps(job: JobContext, file: Path) -> None:
     """Grows the file until it is stopped, and then says how."""
     try:
@@ -332,7 +340,7 @@ async def tries(job: JobContext, act: str, size: int = 0) -> Any:
 
 def declare(app: Ficha, **options: Any) -> Ficha:
     """The handlers above that the tests run by a worker."""
-    some = (pid, dies, resumes, coroutine_steps, plain_steps, sleeps, loops, ignores, raises, fills, values)
+    some = (pid, dies, resumes, coroutine_steps, plain_steps, sleeps, loops, ignores, raises, fills, fills_once, values)
     for handler in (*some, typed_step, unstorable_step, echoes):
         app.tool(isolation="process", cost=5, **options)(handler)
     return app

@@ -55,6 +55,19 @@ async def test_a_job_goes_on_after_a_crash_from_where_it_was(url: str, tmp_path:
 
 
 @both
+@pytest.mark.req("B6")
+async def test_a_job_over_its_memory_limit_goes_on_from_where_it_was_and_has_lost_no_attempt(url: str) -> None:
+    async with process_app(url, memory_mb=320) as app:
+        job = await burst(app, "fills_once", mb=320)
+        assert (job.status, job.result, job.attempts, job.recoveries) == ("completed", {"so": "far"}, 0, 1)
+        (told,) = [event.data["reason"] for event in await app.events(job=job.id) if event.kind == "recovered"]
+        assert told == "the job used more than its memory_mb (320)"
+        job = await burst(app, "fills", mb=320)
+        assert (job.status, job.attempts, job.recoveries) == ("failed", 0, 3)
+        assert await balance(app) == 95
+
+
+@both
 @pytest.mark.parametrize("tool", ["coroutine_steps", "plain_steps"])
 async def test_what_a_child_stores_is_in_the_database(url: str, tool: str, tmp_path: Path) -> None:
     async with process_app(url) as app:

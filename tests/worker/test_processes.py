@@ -217,7 +217,7 @@ async def test_a_machine_without_room_for_a_process_puts_the_job_off(processes: 
 
 async def test_the_memory_limit_holds_at_its_edge(processes: ProcessPool) -> None:
     limits: dict[str, Any] = {"memory_mb_": 320}
-    too_large = Failure("the job used more than its memory_mb (320)")
+    too_large = Failure("the job used more than its memory_mb (320)", lost=True)
     assert await processes.call(a_run(handlers.fills, mb=160, **limits)) == 160
     assert await processes.call(a_run(handlers.fills, mb=320, **limits)) == too_large
     # What a run keeps is gone with its process.
@@ -227,7 +227,7 @@ async def test_the_memory_limit_holds_at_its_edge(processes: ProcessPool) -> Non
 
 async def test_a_limit_below_what_the_module_needs_is_an_error_that_says_so(processes: ProcessPool) -> None:
     failure = await processes.call(a_run(handlers.plain_pid, memory_mb_=1))
-    assert failure == Failure("the job used more than its memory_mb (1)")
+    assert failure == Failure("the job used more than its memory_mb (1)", lost=True)
 
 
 async def test_a_child_is_kept_and_replaced_after_its_jobs(processes: ProcessPool) -> None:

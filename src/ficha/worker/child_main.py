@@ -380,7 +380,7 @@ class ChildRunner:
         if self._spec.memory_mb is None or not is_memory:
             return None
         _limit_memory(None)
-        return Failure(f"the job used more than its memory_mb ({self._spec.memory_mb})")
+        return Failure(f"the job used more than its memory_mb ({self._spec.memory_mb})", lost=True)
 
 
 def _failed(failure: Failure, *, is_unusable: bool = False) -> RunEnded:
