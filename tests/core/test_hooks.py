@@ -68,7 +68,7 @@ def test_time_that_ends_a_job_owes_its_hooks() -> None:
     submit(made, timeout_ms=1_000)
     made.one(c.Claim("w1", ("gpu",)))
     made.now += 2 * SECOND
-    made.one(c.Recover("j1"))
+    made.run(c.Heartbeat("j1", 1), c.Recover("j1"))
     assert owed(made) == {("told", "j1")}
 
 

@@ -223,6 +223,7 @@ def test_only_started_jobs_hold_a_slot_and_every_ending_frees_it() -> None:
         webhook j5 failed                          -> queued
         claim gpu w2                               -> j6
         +10m
+        beat j6 e1
         recover j6                                 -> failed
         claim gpu w2                               -> j7
     """)
