@@ -6,8 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
+from ficha import Ficha, Plan, Pool
+from ficha.server import Settings
 from tests.server.test_bad_input import refused
-from tests.support.server_process import Served
+from tests.support.server_process import SECRET, Served
 
 
 @pytest.fixture
@@ -141,6 +143,50 @@ def test_the_queue_manager_checks_takes_and_finishes(
     late = service.post("/api/queue/finish", json={"job_id": job, "status": "failed", "error": "late"}).json()
     assert (late["changed"], late["status"], late["refunded"]) == (False, "completed", 0)
     refused(user.get("/api/queue/check", params={"pool": "nothing"}), 404, "NOT_FOUND")
+
+
+@pytest.mark.req("A10")
+async def test_the_queue_manager_always_says_a_number_of_free_slots() -> None:
+    pools = [Pool("gpu", slots=3), Pool("api", slots=2), Pool("cpu"), Pool("unused", slots=50)]
+    async with Ficha("memory://", plans=[Plan("open")], pools=pools) as app:
+        for pool in ("gpu", "api", "cpu"):
+            app.tool(name=f"on-{pool}", pool=pool)(idle)
+        await app.open_account("ana")
+        key = (await app.create_api_key("ana", account="ana")).secret
+        transport = httpx.ASGITransport(app.asgi(Settings(secret=SECRET)))
+        login = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://x", headers=login) as client:
+
+            async def slots(**asked: str) -> tuple[int | None, int]:
+                told = (await client.get("/api/queue/check", params=asked)).json()
+                return told["slots"], told["slots_available"]
+
+            assert await slots() == (5, 5)
+            for _ in range(4):
+                await app.submit("on-gpu", account="ana")
+            await app.claim("gpu", limit=4, worker="w")
+            assert await slots() == (5, 2)
+            assert await slots(pool="gpu") == (3, 0)
+            await app.pause_pool("api")
+            assert await slots() == (5, 0)
+            assert await slots(pool="unused") == (50, 50)
+            assert await slots(pool="cpu") == (None, 2**31 - 1)
+            await app.pause_pool("cpu")
+            assert await slots(pool="cpu") == (None, 0)
+
+
+async def idle(job: object) -> None: ...
+
+
+async def test_without_a_limit_there_is_always_a_free_slot() -> None:
+    async with Ficha("memory://", plans=[Plan("open")]) as app:
+        app.tool(idle)
+        key = (await app.create_api_key("root", scope="admin")).secret
+        transport = httpx.ASGITransport(app.asgi(Settings(secret=SECRET)))
+        login = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://x", headers=login) as client:
+            told = (await client.get("/api/queue/check")).json()
+    assert (told["slots"], told["slots_available"]) == (None, 2**31 - 1)
 
 
 @pytest.mark.req("A4")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
@@ -113,11 +113,20 @@ class AccountAnswer(AccountView, frozen=True, kw_only=True):
     limits: PlanLimits | None
 
 
+UNLIMITED: Final = 2**31 - 1
+"""How many slots are free where there is no limit. A number, because programs compare it: null is not above 0."""
+
+
 class CheckAnswer(Struct, frozen=True, kw_only=True):
-    """Whether a job would start at once. `slots` and `slots_available` are null where a pool has no limit."""
+    """Whether a job would start at once: if `slots_available` is above 0.
+
+    slots, slots_available: of all pools in `pools` that have a limit and that some tool uses. If none has a limit,
+    `slots` is null, and `slots_available` is 2147483647, or 0 if all are paused.
+    busy, queue_length: of all pools in `pools`.
+    """
 
     slots: int | None
-    slots_available: int | None
+    slots_available: int
     busy: int
     queue_length: int
     pools: list[PoolView]

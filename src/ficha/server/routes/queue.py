@@ -30,20 +30,23 @@ routes = APIRouter(prefix="/api/queue", tags=["queue manager"])
 async def check(
     call: AccountReader, pool: Annotated[str | None, Query(description="This pool instead of all.")] = None
 ) -> Response:
-    """Slots and how many are free, and how many jobs wait."""
+    """Slots and how many are free, and how many jobs wait: of one pool, or of all that tools use. There is always a
+    number of free slots."""
     pools = [found for found in await call.app.pools() if pool is None or found.name == pool]
     if pool is not None and not pools:
         raise Refused.of(no_pool(pool))
-    return answer(_check(pools))
+    used = {tool.pool for tool in call.app.tools.values()} if pool is None else {pool}
+    return answer(_check(pools, used))
 
 
-def _check(pools: list[PoolView]) -> s.CheckAnswer:
-    limited = [pool for pool in pools if pool.slots is not None]
-    bounded = bool(pools) and len(limited) == len(pools)
-    free = sum(0 if pool.paused else max(0, (pool.slots or 0) - pool.busy) for pool in limited)
+def _check(pools: list[PoolView], used: set[str]) -> s.CheckAnswer:
+    limited = [found for found in pools if found.slots is not None and found.name in used]
+    free = sum(0 if found.paused else max(0, (found.slots or 0) - found.busy) for found in limited)
+    if not limited:
+        free = s.UNLIMITED if any(not found.paused for found in pools if found.name in used) else 0
     return s.CheckAnswer(
-        slots=sum(pool.slots or 0 for pool in limited) if bounded else None,
-        slots_available=free if bounded else None,
+        slots=sum(found.slots or 0 for found in limited) if limited else None,
+        slots_available=free,
         busy=sum(pool.busy for pool in pools),
         queue_length=sum(pool.ready + pool.parked for pool in pools),
         pools=pools,
