@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
 from tests.server.test_bad_input import refused
@@ -93,6 +94,45 @@ def test_each_refusal_has_its_status_and_says_whether_to_try_again(server: Serve
         warned = [user.post("/api/jobs", json=SUBMIT).json()["cost_limit_warning"] for _ in range(4)]
         assert warned[-1]
         assert refused(user.post("/api/jobs", json=SUBMIT), 402, "COST_LIMIT")["retryable"] is False
+
+
+def heard(answer: httpx.Response) -> str:
+    """What document 002's client makes of an answer: it looks at `success` and `error` alone, whatever the status."""
+    told = answer.json()
+    if told.get("success"):
+        return f"job {told['job_id']}"
+    error = told.get("error", "")
+    for limit in ("Quota exceeded", "Cost limit"):
+        if limit in error:
+            return limit
+    return f"transient: {error or 'nobody knows what'}"
+
+
+@pytest.mark.req("C5")
+def test_a_client_that_reads_success_and_error_alone_understands_a_refusal(server: Served, name: str) -> None:
+    for path in ("/api/jobs", "/api/queue/enqueue"):
+        with server.client(server.account(f"{name}{path}", plan="thrifty", credits=100)) as user:
+            for _ in range(4):
+                assert heard(user.post(path, json=SUBMIT)).startswith("job ")
+            assert heard(user.post(path, json=SUBMIT)) == "Cost limit"
+        with server.client(server.account(f"{name}{path} trio", plan="trio")) as user:
+            for _ in range(3):
+                user.post(path, json=SUBMIT)
+            assert heard(user.post(path, json=SUBMIT)) == "Quota exceeded"
+        with server.client(server.account(f"{name}{path} poor", credits=1)) as user:
+            for asked, status in (
+                ({"json": SUBMIT}, 402),
+                ({"json": {"tool": "nothing"}}, 404),
+                ({"json": {"tool": "upscale", "payload": {}}}, 422),
+                ({"content": b"{", "headers": {"Content-Type": "application/json"}}, 400),
+                ({"content": b" " * 3_000_000, "headers": {"Content-Type": "application/json"}}, 413),
+                ({"content": b"x", "headers": {"Content-Type": "text/plain"}}, 415),
+                ({"json": SUBMIT, "headers": {"Authorization": "Bearer nonsense"}}, 401),
+            ):
+                answer = user.post(path, **asked)
+                problem = answer.json()
+                assert (answer.status_code, problem["success"]) == (status, False)
+                assert problem["error"] == f"{problem['title']}: {problem['detail']}"
 
 
 @pytest.mark.req("A3")

@@ -14,7 +14,10 @@ from ..outbound import Answer
 from .errors import BadAnswer, ServerError, Unreachable
 
 _OF_EVERY_PROBLEM: Final = frozenset(
-    {"type", "title", "status", "detail", "instance", "code", "retryable", "retry_after_s", "correlation_id"}
+    {
+        *("type", "title", "status", "detail", "instance", "code", "retryable", "retry_after_s", "correlation_id"),
+        *("success", "error"),
+    }
 )
 _AWAY: Final = frozenset({502, 503, 504})
 

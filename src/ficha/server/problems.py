@@ -23,6 +23,8 @@ class Problem(Struct, frozen=True, kw_only=True):
     code: stable, for programs. detail: for people; says what to do.
     retryable: whether the same call may pass later with nothing else done.
     retry_after_s: when to try again, if it makes sense to.
+    success, error: always false, and what was refused and why as one text: for clients that look at every answer's
+    `success` first, as that of a submit has.
     Further members depend on the code, such as `have` and `need` with INSUFFICIENT_CREDITS.
     """
 
@@ -34,6 +36,8 @@ class Problem(Struct, frozen=True, kw_only=True):
     retryable: bool
     retry_after_s: float | None = None
     correlation_id: str | None = None
+    success: bool = False
+    error: str
 
 
 class EdgeError(Exception):
@@ -77,15 +81,17 @@ def problem(
     code: AnyCode, detail: str, *, retry_after_s: float | None = None, correlation_id: str | None = None, **details: Any
 ) -> dict[str, Any]:
     """A problem's members; `details` never replaces one of them."""
+    title, shown = code.replace("_", " ").capitalize(), _quotable(detail)
     told = Problem(
         type=f"urn:ficha:problem:{code.lower().replace('_', '-')}",
-        title=code.replace("_", " ").capitalize(),
+        title=title,
         status=CODES[code].status,
-        detail=_quotable(detail),
+        detail=shown,
         code=code,
         retryable=CODES[code].retryable,
         retry_after_s=retry_after_s,
         correlation_id=correlation_id,
+        error=f"{title}: {shown}",
     )
     return {**details, **msgspec.structs.asdict(told)}
 
