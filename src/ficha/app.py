@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from functools import partial
@@ -231,7 +231,11 @@ class Ficha(DeclaredParts):
         self._exports_spans = False
 
     def provider_http(
-        self, provider: Provider, correlation_id: str | None = None, trace: str | None = None
+        self,
+        provider: Provider,
+        correlation_id: str | None = None,
+        trace: str | None = None,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> ProviderHttp:
         return ProviderHttp(
             self.outbound,
@@ -240,6 +244,7 @@ class Ficha(DeclaredParts):
             errors=(OutboundError,),
             correlation_id=correlation_id,
             trace=trace,
+            before=before,
         )
 
     def use_database(self, url: str) -> None:

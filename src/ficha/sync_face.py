@@ -152,6 +152,8 @@ class SyncOperations:
     wait_for_hooks = plain(AllOperations.wait_for_hooks)
     receive_callback = plain(AllOperations.receive_callback)
     kept_word = plain(AllOperations.kept_word)
+    note_start = plain(AllOperations.note_start)
+    open_start = plain(AllOperations.open_start)
     accepted_ref = plain(AllOperations.accepted_ref)
     queued_again_at = plain(AllOperations.queued_again_at)
     payload_of = plain(AllOperations.payload_of)

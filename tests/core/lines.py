@@ -17,7 +17,7 @@ OPTIONS = frozenset(
         burst by content correlation cost credits data declared delay delivered entries error every far files final
         held hold inputs jitter joins key keys least limit lost max_wait more most name of partial plans poll pool
         priority progress provider provider_cost reason ref reservation reservations result scope session size slots
-        starts submitted text timeout times told tool total ttl units verdict""",
+        starts submitted target text timeout times told tool total ttl units unsent verdict""",
     )
 )
 """The options of commands; the settings take the names of the fields they set."""
@@ -81,7 +81,7 @@ def ending_of(line: Line, word: str) -> c.Ending:
             words, is_final = options.get("error", "it broke"), options.get("final") == "yes"
             return c.Failed(words, final=is_final, provider_cost=cost)
         case "retry":
-            return c.RetryLater(line.span("after") or 0, options.get("reason"))
+            return c.RetryLater(line.span("after") or 0, options.get("reason"), "unsent" in options)
         case "cancelled":
             return c.CancelledByHandler(options.get("reason", "not wanted"))
         case "accepted":

@@ -349,6 +349,10 @@ class _ScenarioRun:
         ending = ending_of(line, line.words[1])
         return c.Finish(line.words[0], ending, attempt=None if attempt is None else int(attempt))
 
+    def _do_request(self, line: Line) -> c.Command:
+        """The worker is about to ask a provider for the job's work."""
+        return c.NoteStart(line.words[0], epoch_of(line), "acme", line.options.get("target", "painter"))
+
     def _do_callback(self, line: Line) -> c.Command:
         """A provider's call-back, of the job's first run unless it says of which."""
         options = line.options

@@ -480,6 +480,7 @@ _ENDINGS = _pick(
     c.Failed("never", final=True),
     c.Failed("too small", for_user=True, traceback="line 1"),
     c.RetryLater(10_000, "busy"),
+    c.RetryLater(10_000, "busy", unsent=True),
     c.CancelledByHandler("not wanted"),
     c.AcceptedByProvider("ref-1"),
     c.AcceptedByProvider("ref-2"),
@@ -513,6 +514,7 @@ _REPORTS = _make(
     c.Report, job_id=_HELD, epoch=_EPOCHS, progress=_pick(None, 10, 90), partial_json=_pick(None, "[1]", "[1, 2]")
 )
 _NOTES = _make(c.Note, job_id=_HELD, epoch=_EPOCHS, line=_pick("so far so good"))
+_STARTS = _make(c.NoteStart, job_id=_HELD, epoch=_EPOCHS, provider=_pick("acme"), target=_pick("painter"))
 _FINISHES = _make(c.Finish, job_id=_HELD, ending=_ENDINGS, epoch=_EPOCHS, jitter=_pick(0.0, 0.25, 0.999))
 _CALL_BACKS = _make(c.Finish, job_id=_found("away", "held", "any"), ending=_ENDINGS, attempt=_pick(None, None, 0, 0, 1))
 _POLLS = st.one_of(
@@ -846,7 +848,7 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_RESERVATION_ENDS] * 2,
     _CHANGES_OF_PLAN,
     _RECOUNTS,
-    *(_HEARTBEATS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
+    *(_HEARTBEATS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES, _STARTS),
     *(_DISCARDS, _REFUNDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
     *(_JOINS, _API_KEYS, _API_KEYS, _HOOKS, _HOOKS, _HOOKS),
     *[_TURNS] * 4,

@@ -35,6 +35,7 @@ NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
         (c.Heartbeat("j1", 1, starts=True), Needs(jobs={"j1"})),
         (c.Report("j1", 1, 50), Needs(jobs={"j1"})),
         (c.Note("j1", 1, "so far"), Needs(jobs={"j1"})),
+        (c.NoteStart("j1", 1, "acme", "painter"), Needs(jobs={"j1"})),
         (c.Heartbeat("j1", 1), Needs(jobs={"j1"})),
         (c.SaveCheckpoint("j1", 1, "HALF"), Needs(jobs={"j1"})),
         (c.SaveStep("j1", 1, "fetch", "1"), Needs(jobs={"j1"}, steps={("j1", "fetch")})),

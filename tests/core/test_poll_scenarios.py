@@ -35,6 +35,26 @@ def test_a_job_is_starting_while_the_request_is_out_and_running_once_the_provide
     """)
 
 
+@pytest.mark.req("B3")
+def test_a_start_that_a_provider_may_have_received_is_in_the_history_before_it_goes_out() -> None:
+    play(f"""
+        {STARTING}
+        request j1 e2                              -> LEASE_LOST
+        request j1 e1 target=painter               -> starting
+        event j1 requested                         -> provider=acme target=painter attempt=0
+        finish j1 e1 retry after=1s unsent=yes     -> queued
+        event j1 retried                           -> attempts=0 unsent=yes
+        request j1 e1                              -> LEASE_LOST
+        +2s
+        recover j1
+        claim gpu w2                               -> j1 epoch=2
+        request j1 e2                              -> starting
+        finish j1 e2 retry after=1s                -> queued
+        event j1 retried                           -> attempts=0 unsent=?
+        finish j1 e2 accepted ref=late             -> LEASE_LOST
+    """)
+
+
 def test_a_job_without_a_time_to_ask_is_never_asked_about() -> None:
     play(f"""
         {STARTING}

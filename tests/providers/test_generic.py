@@ -125,6 +125,22 @@ async def test_a_state_is_read_by_paths() -> None:
             await status(**unknown)
 
 
+async def test_work_is_found_by_the_key_of_its_start() -> None:
+    sender = Sender({"jobs": [{"id": 7}]}, {"jobs": []}, Answered(404, b"{}"), Answered(500, b"{}"))
+    find = RequestTemplate(method="GET", url="https://p.example/jobs?name={key}&of={target}")
+    start = RequestTemplate(url="https://p.example/jobs", body={"name": "{key}"})
+    made = provider(find=find, found="jobs.0.id", start=start)
+    assert (made.finds_work, made.takes_keys, provider(start=start).takes_keys) == (True, False, True)
+    http = ProviderHttp(sender)
+    found = [await made.find(http, key="job:1", target="a/b") for _ in range(3)]
+    assert (found, sender.sent[0]["url"]) == (["7", None, None], "https://p.example/jobs?name=job%3A1&of=a%2Fb")
+    with pytest.raises(ProviderError, match="500"):
+        await made.find(http, key="job:1", target="a/b")
+    for wrong in ({"find": find}, {"found": "id"}, {"find": STATUS, "found": "id"}):
+        with pytest.raises(ValueError, match="find"):
+            provider(**wrong)
+
+
 async def test_a_result_can_have_a_request_of_its_own() -> None:
     sender = Sender({"state": "done"}, {"text": "hello"})
     made = provider(result=RequestTemplate(method="GET", url="https://p.example/jobs/{ref}/result"))

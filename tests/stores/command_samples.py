@@ -110,6 +110,7 @@ async def lives(run: Run, population: Population) -> None:
     await run(*(c.Heartbeat(*lease) for lease in held))
     await run(*(c.SaveCheckpoint(*lease, "here") for lease in held))
     await run(*(c.Report(*lease, 50, "[1]") for lease in held), *(c.Note(*lease, "so far") for lease in held))
+    await run(*(c.NoteStart(*lease, "acme", "painter") for lease in held))
     await run(*(c.Finish(job_id, c.Completed("{}"), epoch) for job_id, epoch in held))
     await run(submit(population.names(1)[0], *_new(1)))
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 ProviderName = Literal["replicate", "fal", "runninghub", "plain"]
 Verdict = Literal["succeeded", "failed"]
-Call = Literal["start", "status", "result", "cancel", "upload", "keys"]
+Call = Literal["start", "find", "status", "result", "cancel", "upload", "keys"]
 Fault = Literal["close", "500", "429", "404", "html", "redirect", "huge", "garbage", "empty", "given"]
 FileFault = Literal["404", "expired", "cut", "500", "html", "huge", "redirect"]
 
@@ -61,7 +61,7 @@ class AnswerBehaviour(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     status, headers, body: for `given`.
     slow: seconds before the answer.
     retry_after: the header of a 429.
-    after: whether what was asked for is done nevertheless, so that only the answer is lost.
+    after: whether what was asked for is done nevertheless, so that only the answer is lost, or slow.
     """
 
     provider: ProviderName | None = None

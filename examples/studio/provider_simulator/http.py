@@ -75,14 +75,17 @@ def served(
     async def answer(request: Request) -> Response:
         request.state.task_id, request.state.repeated = None, False
         planned = simulator.plan.answer(provider, on)
-        if planned is not None and planned.slow:
-            await asyncio.sleep(planned.slow)
+        slow = 0.0 if planned is None else planned.slow
+        if slow and not planned.after:
+            await asyncio.sleep(slow)
         response: Response | None = None
         if planned is None or planned.fault is None or planned.after:
             try:
                 response = await endpoint(request)
             except BadInput as bad:
                 response = problem(str(bad))
+        if slow and planned.after:
+            await asyncio.sleep(slow)
         if planned is not None and planned.fault == "given":
             response = Response(planned.body, planned.status, planned.headers)
         elif planned is not None and planned.fault is not None:

@@ -44,6 +44,7 @@ def shown(task: Task) -> dict[str, Any]:
 
 def routes(simulator: Simulator) -> list[Route]:
     shape = Plain()
+    names: dict[str, str] = {}
 
     async def start(request: Request) -> Response:
         body = await json_of(request)
@@ -52,8 +53,14 @@ def routes(simulator: Simulator) -> list[Route]:
         key = request.headers.get("idempotency-key")
         given, url = body["input"], body.get("callback_url")
         task, repeated = await simulator.start(shape, str(body["model"]), given, url, key)
+        if name := request.headers.get("x-name"):
+            names[name] = task.id
         note(request, task.id, repeated)
         return JSONResponse({"task": shown(task)}, 200 if repeated else 202)
+
+    async def find(request: Request) -> Response:
+        task = simulator.task("plain", names.get(request.query_params.get("name", ""), ""))
+        return JSONResponse({"tasks": [] if task is None else [shown(task)]})
 
     async def status(request: Request) -> Response:
         task = simulator.task("plain", request.path_params["id"])
@@ -73,6 +80,7 @@ def routes(simulator: Simulator) -> list[Route]:
 
     return [
         route("POST", "/tasks", "start", start),
+        route("GET", "/tasks", "find", find),
         route("GET", "/tasks/{id}", "status", status),
         route("DELETE", "/tasks/{id}", "cancel", cancel),
         route("GET", "/secret", "keys", secret),

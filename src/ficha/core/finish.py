@@ -56,10 +56,10 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
                 )
             told = _if_any(user_error=error if for_user else None, traceback=traceback)
             return _retry(ws, job, backoff_ms(job, command.jitter), failed=True, error=error, **told)
-        case RetryLater(after_ms, reason):
+        case RetryLater(after_ms, reason, unsent):
             if job.started_at is not None and ws.now - job.started_at >= ws.policy.max_age_ms * MILLISECOND:
                 return fail(ws, job, f"still asking to be retried after {_hours(ws)} hours", dead=True, for_user=True)
-            return _retry(ws, job, after_ms, failed=False, error=reason)
+            return _retry(ws, job, after_ms, failed=False, error=reason, **({"unsent": True} if unsent else {}))
         case CancelledByHandler(reason):
             return cancel_now(ws, job, reason)
         case AcceptedByProvider():

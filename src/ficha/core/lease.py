@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from . import checkpoints, states
-from .commands import Heartbeat, Note, Report, SaveCheckpoint, SaveStep
+from .commands import Heartbeat, Note, NoteStart, Report, SaveCheckpoint, SaveStep
 from .outcomes import Held, Refusal, StepSaved
 from .policy import MILLISECOND
 from .records import Checkpoint, Job, Leased, Step
@@ -90,6 +90,16 @@ def note(ws: Workspace, command: Note) -> Held | Refusal:
     return _extended(ws, told(ws, job, "log", text=command.line))
 
 
+def note_start(ws: Workspace, command: NoteStart) -> Held | Refusal:
+    """Writes that a provider may have received a start from now on. The next run of this attempt reads it."""
+    job = held_job(ws, command.job_id, command.epoch)
+    if isinstance(job, Refusal):
+        return job
+    job = replace(job, events=job.events + 1)
+    ws.add_event(job, "requested", attempt=job.attempts, provider=command.provider, target=command.target)
+    return _extended(ws, job)
+
+
 def told(ws: Workspace, job: Job, kind: str, **data: Any) -> Job:
     """Adds an event of the handler to the job's history, and returns the job. Beyond the limit it adds none, and the
     job goes on: a handler that reports without end fills no table."""
@@ -126,7 +136,7 @@ def _extended(ws: Workspace, job: Job) -> Held:
     return Held(job.id, job.status, lease.expires_at, lease.deadline_at)
 
 
-def _needs_job(wanted: Needs, command: Heartbeat | SaveCheckpoint | Report | Note) -> None:
+def _needs_job(wanted: Needs, command: Heartbeat | SaveCheckpoint | Report | Note | NoteStart) -> None:
     wanted.jobs.add(command.job_id)
 
 
@@ -153,4 +163,5 @@ RULES = (
     ),
     Rule(Report, decide=report, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
     Rule(Note, decide=note, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
+    Rule(NoteStart, decide=note_start, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
 )

@@ -35,7 +35,7 @@ MACHINERY: Final = frozenset(
         *("completed", "failed", "retry_later", "accepted", "cancelled", "interrupted", "end_many", "finish_job"),
         *("use_api_key", "due_hooks", "hold_hook", "end_hook", "hooks_heard", "wait_for_hooks"),
         *("clear_up", "next_due_s", "outbound", "provider_http", "provider_turn", "callback_url", "check_callback"),
-        *("kept_word", "accepted_ref", "queued_again_at", "payload_of"),
+        *("note_start", "open_start", "kept_word", "accepted_ref", "queued_again_at", "payload_of"),
         *("due_polls", "hold_poll", "end_poll", "finish_awaiting", "polls_heard", "wait_for_polls"),
         *("file_access", "link_with", "stored_file", "receive", "save_result", "sweep_files"),
         *("files_of", "open_file", "url_of", "save_file"),

@@ -5,18 +5,20 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct
 
 from .. import tracing
 from .. import validation as arg
 from ..core import commands as c
-from ..core.outcomes import CallbackNoted, Finished, PollEnded, PollHeld, Refusal
+from ..core.outcomes import CallbackNoted, Finished, Held, PollEnded, PollHeld, Refusal
 from ..core.polls import is_named
-from ..core.records import Awaiting, Job
+from ..core.records import Awaiting, Event, Job
+from ..engine.views import Lease
 from ..engine.wakeups import POLLS
 from ..errors import Overloaded, ProviderDown, RateLimited, Refused
 from ..job_log import about, fields_of
@@ -48,8 +50,19 @@ KEPT_HEADERS: Final = frozenset({"content-type", "user-agent", "webhook-id", "we
 KEPT_PREFIXES: Final = ("x-fal-webhook-request", "x-fal-webhook-timestamp", "x-request-id")
 HEADER_LENGTH: Final = 200
 TOKEN_LENGTH: Final = 200
+REF_LENGTH: Final = 255
 DIVIDED_BYTES: Final = 500
 """More than the longest beginning of a secret that is not recognised without its end (`redaction.py`)."""
+
+
+class OpenStart(Struct, frozen=True):
+    """A start that a provider may have received. requested_at: when its request went out, at the earliest. named: how a
+    call-back names the work that it began, if one came."""
+
+    provider: str
+    target: str
+    requested_at: int
+    named: str | None
 
 
 class ProviderOperations(HookOperations, TurnOperations, FileOperations):
@@ -58,9 +71,14 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
     public_url: str | None = None
 
     def provider_http(
-        self, provider: Provider, correlation_id: str | None = None, trace: str | None = None
+        self,
+        provider: Provider,
+        correlation_id: str | None = None,
+        trace: str | None = None,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> ProviderHttp:
-        """HTTP as the provider's methods use it, within the provider's limits."""
+        """HTTP as the provider's methods use it, within the provider's limits. before: awaited once, before the first
+        request."""
         raise NotImplementedError
 
     @asynccontextmanager
@@ -199,15 +217,40 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
             return "unsigned", None
         return "verified", status
 
+    async def note_start(self, lease: Lease, provider: str, target: str) -> None:
+        """Writes, before the request goes out, that the provider may have received this run's start."""
+        await self._ask(c.NoteStart(lease.job_id, lease.epoch, provider, arg.text(target)[:REF_LENGTH]), Held)
+
+    async def open_start(self, job: Job) -> OpenStart | None:
+        """The last start of this attempt, if a provider may have received it and nobody knows its answer: the run that
+        made it was lost, or waits for the provider to be asked."""
+        asked = await self._events_of(job, "requested")
+        if not asked:
+            return None
+        retried = await self.engine.store.read(ListJobEvents(job.id, "retried"))
+        if any(event.number > asked[-1].number and (event.data or {}).get("unsent") for event in retried):
+            return None
+        named = [
+            about
+            for event in await self._events_of(job, "callback")
+            if (event.data or {})["verdict"] in ("verified", "unsigned")
+            and (about := (event.data or {}).get("about")) is not None
+        ]
+        told = asked[-1].data or {}
+        return OpenStart(told["provider"], told["target"], asked[-1].at, named[0] if named else None)
+
+    async def _events_of(self, job: Job, kind: str) -> list[Event]:
+        """The job's events of one kind that are about this attempt."""
+        events = await self.engine.store.read(ListJobEvents(job.id, kind))
+        return [event for event in events if (event.data or {})["attempt"] == job.attempts]
+
     async def kept_word(self, job: Job) -> ProviderStatus | None:
         """The end of this run as the provider's last verified call-back reported it; None if none did."""
         if not job.callbacks or not isinstance(job.place, Awaiting):
             return None
-        events = await self.engine.store.read(ListJobEvents(job.id, "callback"))
-        for event in reversed(events):
+        for event in reversed(await self._events_of(job, "callback")):
             kept = event.data or {}
-            is_its_own = kept["attempt"] == job.attempts and is_named(job.place, kept.get("about"))
-            if kept["verdict"] == "verified" and is_its_own and "told" in kept:
+            if kept["verdict"] == "verified" and is_named(job.place, kept.get("about")) and "told" in kept:
                 status: ProviderStatus = msgspec.json.decode(kept["told"], type=ProviderStatus)
                 if not isinstance(status, ProviderWorking):
                     return status
@@ -270,7 +313,7 @@ def _ref_of(provider: Provider, callback: ReceivedCallback) -> str | None:
     except Exception:
         log.exception("the reference in a call-back of %s could not be read", provider.name)
         return None
-    return None if ref is None else str(ref)[:255]
+    return None if ref is None else str(ref)[:REF_LENGTH]
 
 
 def _kept_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -65,7 +65,8 @@ class LimitedProvider(Protocol):
 
 
 class Turn:
-    """Permission to send one request. Set `is_fault` if the provider failed, and `error` to its message, for operators.
+    """Permission to send one request. Set `is_fault` if the provider failed, and `error` to its message, for operators;
+    set it to None if no request was sent.
 
     A request that was cancelled from outside counts neither as a success nor, unless `is_fault` is set, as a failure.
     """
@@ -76,7 +77,7 @@ class Turn:
         self.turn_id = turn_id
         self.waited_s = waited_s
         self.is_probe = is_probe
-        self.is_fault = False
+        self.is_fault: bool | None = False
         self.error: str | None = None
 
 

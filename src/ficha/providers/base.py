@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -33,6 +34,8 @@ AGAIN_STATUSES: Final = frozenset({408, 409, 423, 425})
 """Statuses after which the same request may work a moment later."""
 BUSY_S: Final = 5.0
 """The pause after the provider refused a request as one too many, if its answer names none."""
+LATE_S: Final = 0.25
+"""How long what comes before the first request may take of its turn."""
 LONGEST_PAUSE_S: Final = 3_600.0
 """The longest pause that a provider may ask for."""
 
@@ -183,15 +186,16 @@ class HttpSender(Protocol):
 
 
 class RequestTurn(Protocol):
-    """Permission to make one request to a provider. Set `is_fault` if the provider failed."""
+    """Permission to make one request to a provider. Set `is_fault` if the provider failed, or to None if no request
+    was sent."""
 
-    is_fault: bool
+    is_fault: bool | None
 
 
 class FreeTurn:
     """The turn of a provider without limits."""
 
-    is_fault = False
+    is_fault: bool | None = False
 
 
 TakeTurn = Callable[[], AbstractAsyncContextManager[RequestTurn]]
@@ -207,7 +211,8 @@ class ProviderHttp:
     ends in an answer with a status of 200 to 299 or in a `ProviderError` with the provider's own words.
 
     sender: the shared HTTP client. errors: exceptions of the sender, each with `was_sent`. trace: the trace context of
-    its run; OpenTelemetry's current span takes precedence.
+    its run; OpenTelemetry's current span takes precedence. before: awaited once, in the turn of the first request and
+    before that is sent.
     """
 
     def __init__(
@@ -219,6 +224,7 @@ class ProviderHttp:
         errors: tuple[type[Exception], ...] = (OSError, TimeoutError),
         correlation_id: str | None = None,
         trace: str | None = None,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._sender = sender
         self._timeout_s = timeout_s
@@ -226,6 +232,7 @@ class ProviderHttp:
         self._errors = errors
         self._correlation_id = correlation_id
         self._trace = trace
+        self._before = before
 
     async def request(
         self,
@@ -271,26 +278,42 @@ class ProviderHttp:
         body: dict[str, Any] = {} if json is None else {"json": json}
         if content is not None:
             body["content"] = content
-        async with self._turn() as turn:
-            try:
-                answer = await self._sender.request(
-                    method,
-                    url,
-                    headers=sent,
-                    timeout_s=self._timeout_s if timeout_s is None else timeout_s,
-                    most_bytes=most_bytes,
-                    guarded=guarded,
-                    **body,
-                )
-                check(answer)
-                return read(answer)
-            except ProviderError as error:
-                turn.is_fault = error.is_fault
-                raise
-            except self._errors as error:
-                turn.is_fault = True
-                words = str(error) or type(error).__name__
-                raise ProviderError(words, was_sent=bool(getattr(error, "was_sent", True))) from error
+        while True:
+            async with self._turn() as turn:
+                if not await self._is_ready(turn):
+                    continue
+                try:
+                    answer = await self._sender.request(
+                        method,
+                        url,
+                        headers=sent,
+                        timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+                        most_bytes=most_bytes,
+                        guarded=guarded,
+                        **body,
+                    )
+                    check(answer)
+                    return read(answer)
+                except ProviderError as error:
+                    turn.is_fault = error.is_fault
+                    raise
+                except self._errors as error:
+                    turn.is_fault = True
+                    words = str(error) or type(error).__name__
+                    raise ProviderError(words, was_sent=bool(getattr(error, "was_sent", True))) from error
+
+    async def _is_ready(self, turn: RequestTurn) -> bool:
+        """Does what comes before the first request. If that takes so long that the turn's time is over, another turn
+        is needed. It comes no earlier, because the wait for a turn may be long and is no request."""
+        if self._before is None:
+            return True
+        began, turn.is_fault = time.monotonic(), None
+        await self._before()
+        self._before = None
+        if time.monotonic() - began > LATE_S:
+            return False
+        turn.is_fault = False
+        return True
 
 
 def check(answer: HttpAnswer) -> None:
@@ -370,13 +393,15 @@ class Provider:
         call-back came; the pauses grow as the job takes longer. Defaults to 30.
     breaker: when the provider counts as down. Defaults to five failures in a row, for 30 seconds.
 
-    takes_keys: whether the provider starts the work only once for the same `key`. signs_callbacks: whether `verify`
-    proves who sent a call-back, so that its status may move credits without a poll.
+    takes_keys: whether the provider starts the work only once for the same `key`. finds_work: whether `find` can tell
+    what became of a start whose answer was lost. signs_callbacks: whether `verify` proves who sent a call-back, so that
+    its status may move credits without a poll.
 
     Every method may raise `ProviderError`; `http` raises it by itself.
     """
 
     takes_keys: bool = False
+    finds_work: bool = False
     signs_callbacks: bool = False
 
     def __init__(
@@ -423,6 +448,11 @@ class Provider:
         """
         raise NotImplementedError
 
+    async def find(self, http: ProviderHttp, *, key: str, target: str) -> str | None:
+        """The reference of the work that a start under this key began; None if it certainly began none. Called if
+        `finds_work`, before a start whose earlier try may have been received. target: that of the call."""
+        raise NotImplementedError
+
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
         """The state of the work."""
         raise NotImplementedError
@@ -446,6 +476,11 @@ class Provider:
         """The reference that a call-back names, or its part after the last `/`; None if it names none. Must not
         raise."""
         return None
+
+    def full_ref(self, name: str, target: str) -> str:
+        """The reference to work of which only a call-back is known: `name` is what `refs` returned, `target` that of
+        the call."""
+        return name
 
 
 def _problems(name: Any, rate: Any, at_once: Any, breaker: Any, **seconds: Any) -> Iterator[str]:

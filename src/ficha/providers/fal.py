@@ -148,6 +148,9 @@ class Fal(Provider):
         except ValueError:
             return None
 
+    def full_ref(self, name: str, target: str) -> str:
+        return f"{self._app(target, None)}/requests/{name}"
+
     async def _ended(self, http: ProviderHttp, ref: str, status: Any, cost: float | None) -> ProviderStatus:
         """How a completed request ended, which only its result tells."""
         if (words := text_at(status, "error")) is not None:

@@ -34,6 +34,7 @@ from .signatures import NO_FIT, HmacSignature, StandardSignature, check_secret, 
 
 MOST_FILES: Final = 100
 OF_A_START: Final = frozenset({"target", "input", "options", "callback_url", "key", "correlation_id"})
+OF_A_FIND: Final = frozenset({"key", "target"})
 OF_A_REQUEST: Final = frozenset({"ref"})
 _NAME: Final = re.compile(r"\{(\w+(?:\.[\w*]+)*)\}", re.ASCII)
 
@@ -97,6 +98,8 @@ class GenericProvider(Provider):
     """A provider by configuration.
 
     start, status: the requests. ref: where the start's answer has the reference.
+    find: the request that finds the work of a `{key}` whose start was not answered; its answer has the reference at
+        `found`, and nothing there, or a 404, means that there is none. Defaults to none: such a start is a failed run.
     fields: how the answer about the state is read.
     result: the request for the result, if the answer about the state does not have it; its answer is read with the
         `output`, `files` and `cost` of `fields`.
@@ -105,7 +108,8 @@ class GenericProvider(Provider):
     headers: sent with every request, such as the key.
     limits: `rate`, `at_once`, `timeout_s`, `poll_s` and `breaker`, as for every `Provider`.
 
-    It counts as a provider that takes keys if `{key}` is part of its start.
+    It counts as a provider that takes keys if `{key}` is part of its start and it has no `find`. With `find`, the key
+    is a name that the provider stores with the work, and does not keep it from starting the work twice.
     """
 
     def __init__(
@@ -116,6 +120,8 @@ class GenericProvider(Provider):
         ref: str,
         status: RequestTemplate,
         fields: StateFields,
+        find: RequestTemplate | None = None,
+        found: str | None = None,
         result: RequestTemplate | None = None,
         cancel: RequestTemplate | None = None,
         callback: CallbackFields | None = None,
@@ -123,16 +129,24 @@ class GenericProvider(Provider):
         **limits: Any,
     ) -> None:
         super().__init__(name, **limits)
-        for template, known in ((start, OF_A_START), *((one, OF_A_REQUEST) for one in (status, result, cancel))):
+        if (find is None) is not (found is None):
+            raise ValueError("find, the request, and found, the path in its answer, are given together")
+        if find is not None and "key" not in _names(find):
+            raise ValueError("find: the request must name the {key} of the start")
+        of_requests = ((one, OF_A_REQUEST) for one in (status, result, cancel))
+        for template, known in ((start, OF_A_START), (find, OF_A_FIND), *of_requests):
             if template is not None:
                 _check_template(template, known)
         _check_states(fields)
         self._start, self._status, self._result, self._cancel = start, status, result, cancel
         self._ref = ref
+        self._find, self._found = find, found
         self._fields = fields
         self._callback = callback
         self._headers = dict(headers or {})
-        self.takes_keys = "key" in _names(start)
+        # With `find`, the start may send the key as a mere name of the work.
+        self.finds_work = find is not None
+        self.takes_keys = "key" in _names(start) and find is None
         self.signs_callbacks = callback is not None and callback.signature is not None
         if callback is not None:
             if callback.fields is not None:
@@ -162,6 +176,18 @@ class GenericProvider(Provider):
         }
         answer = await self._send(http, self._start, values)
         return reference(text_at(answer, self._ref), f"{self.name}, at {self._ref},")
+
+    async def find(self, http: ProviderHttp, *, key: str, target: str) -> str | None:
+        assert self._find is not None
+        assert self._found is not None
+        try:
+            answer = await self._send(http, self._find, {"key": key, "target": target})
+        except ProviderError as error:
+            if error.answer is not None and error.answer.status == 404:
+                return None
+            raise
+        found = text_at(answer, self._found)
+        return None if found is None else reference(found, f"{self.name}, at {self._found},")
 
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
         answer = await self._send(http, self._status, {"ref": ref})

@@ -125,6 +125,14 @@ class ProviderConformance:
             assert await trial.begun() == 1
             assert isinstance(await trial.provider.status(http, ref), ProviderWorking)
 
+    async def test_work_is_found_by_the_key_of_its_start_if_the_provider_says_so(self, trial: ProviderTrial) -> None:
+        if not trial.provider.finds_work:
+            return
+        async with trial_http(trial.provider) as http:
+            ref = await started(trial, http)
+            assert await trial.provider.find(http, key="job-1:0", target=trial.call.target) == ref
+            assert await trial.provider.find(http, key="job-1:1", target=trial.call.target) is None
+
     async def test_a_start_without_an_address_to_call_back_works_too(self, trial: ProviderTrial) -> None:
         async with trial_http(trial.provider) as http:
             await trial.provider.start(http, trial.call, callback_url=None, key="job-1:0", correlation_id=None)
@@ -192,6 +200,7 @@ class ProviderConformance:
             assert isinstance(told, ProviderSucceeded) if trial.provider.signs_callbacks else told is None
             named = trial.provider.refs(callback)
             assert named is None or ref == named or ref.endswith(f"/{named}")
+            assert named is None or trial.provider.full_ref(named, trial.call.target) == ref
 
     async def test_a_call_back_that_was_changed_is_not_believed(self, trial: ProviderTrial) -> None:
         async with trial_http(trial.provider) as http:

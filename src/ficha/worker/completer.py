@@ -23,11 +23,11 @@ from ..redaction import redacted
 from ..store.base import StoreError
 from .context import Facts
 from .failure import Failure, SetupFailed
-from .results import ENDINGS, Accepted, Cancel, Partial, Retry, StartedWork
+from .results import ENDINGS, Accepted, Cancel, Partial, PostponedStart, Retry, StartedWork
 from .run import Run
 from .run_log import is_logged, record
 
-NOT_RESULTS = (Failure, SetupFailed, StartedWork, *ENDINGS)
+NOT_RESULTS = (Failure, SetupFailed, StartedWork, PostponedStart, *ENDINGS)
 """What a run may end with instead of a result."""
 KEPT_CHARS = 4_000
 """How many characters of a traceback's end are stored with the job."""
@@ -111,6 +111,8 @@ class Completer:
                     return self._operations.cancelled(redacted(str(reason)))
                 case Accepted(ref):
                     return self._operations.accepted(ref)
+                case PostponedStart(after, reason, unsent):
+                    return replace(self._operations.retry_later(after, redacted(reason)), unsent=unsent)
                 case StartedWork(ref, poll_s):
                     return self._operations.accepted(ref, poll_s)
                 case _ as never:

@@ -42,6 +42,15 @@ class StartedWork(Struct, frozen=True):
     poll_s: float
 
 
+class PostponedStart(Struct, frozen=True):
+    """The ending of a provider tool's run whose start is to be tried again. `unsent`: the provider has nothing of it.
+    Otherwise it may have, and will be asked."""
+
+    after: float
+    reason: str
+    unsent: bool
+
+
 ENDINGS = (Partial, Retry, Cancel, Accepted)
 """What a handler may return instead of its result."""
 

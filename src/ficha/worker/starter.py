@@ -1,8 +1,10 @@
 """Starts the work of provider tools: the tool's function returns a call, the provider gets it, and the job waits.
 
 The same run of a job always has the same key and the same call-back address, whichever process makes the request, so a
-provider that takes keys starts the work once, however often a worker dies here. Work that nobody waits for any more is
-cancelled at the provider.
+provider that takes keys starts the work once, however often a worker dies here. For any other provider, each start is
+written before its request goes out. If the run that made it is lost, the next one finds the work by a call-back or asks
+the provider for it; where it can do neither, the attempt has failed. Work that nobody waits for any more is cancelled
+at the provider.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
@@ -22,11 +24,13 @@ from ..engine.views import JobView
 from ..errors import Refused
 from ..operations import ProviderOperations
 from ..providers import Provider, ProviderBusy, ProviderCall, ProviderError, ProviderHttp
+from ..providers.base import BUSY_S
+from ..providers.options import reference
 from ..store.base import StoreError
 from ..trace_context import run_context
 from .completer import End
 from .failure import Failure
-from .results import ENDINGS, Retry, StartedWork
+from .results import ENDINGS, PostponedStart, StartedWork
 from .run import Run
 
 log = logging.getLogger("ficha.providers")
@@ -46,13 +50,15 @@ class Starter:
 
     async def start(self, run: Run, make_call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Starts the work of a run; returns how the run ends: the provider accepted the work, or why it did not."""
+        provider = run.tool.provider
+        assert provider is not None
+        if (earlier := await self._from_earlier_run(run, provider)) is not None:
+            return earlier
         call = await make_call()
         if isinstance(call, ENDINGS):
             return call
         if not isinstance(call, ProviderCall):
             return Failure(f"the function of a provider tool returns a ProviderCall, not {type(call).__name__}", True)
-        provider = run.tool.provider
-        assert provider is not None
         # The request goes on if the run is stopped: work that the provider begins must not be lost.
         starting = self._spawn(self._request(run, provider, call))
         try:
@@ -71,34 +77,79 @@ class Starter:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _request(self, run: Run, provider: Provider, call: ProviderCall) -> StartedWork | Retry | Failure:
+    async def _from_earlier_run(self, run: Run, provider: Provider) -> StartedWork | PostponedStart | Failure | None:
+        """What becomes of this run, if the provider may have received a start of an earlier run of the same attempt;
+        None if this run may start the work."""
         job = run.lease.claimed.job
+        if provider.takes_keys or job.epoch == 1:
+            return None
+        try:
+            start = await self._operations.open_start(job)
+        except StoreError as error:
+            return PostponedStart(BUSY_S, f"what was started before could not be read: {error}", unsent=False)
+        if start is None:
+            return None
+        words = (
+            f"{start.provider} may have received the start of a run that was lost with its process, so it is not asked "
+            "to start the work again"
+        )
+        if start.provider != provider.name:
+            return Failure(words)
+        try:
+            if start.named is not None:
+                ref: str | None = provider.full_ref(start.named, start.target)
+            elif provider.finds_work:
+                with provider_span("provider find", provider, job):
+                    ref = await provider.find(self._http(provider, run), key=_key(job), target=start.target)
+            else:
+                return Failure(words)
+            if ref is not None:
+                return StartedWork(reference(ref, provider.name), provider.poll_s)
+            # The request may be under way still, if its process only stopped.
+            assert isinstance(job.place, Leased)
+            pause_s = provider.timeout_s - (job.place.leased_at - start.requested_at) / SECOND
+            return None if pause_s <= 0 else PostponedStart(pause_s, words, unsent=False)
+        except ProviderError as error:
+            if not error.final and _tried_s(run) < run.tool.timeout:
+                return PostponedStart(error.retry_after_s or _backoff_s(job), error.message, unsent=False)
+            return Failure(f"{words}; it could not be found there: {error.message}")
+
+    async def _request(
+        self, run: Run, provider: Provider, call: ProviderCall
+    ) -> StartedWork | PostponedStart | Failure:
+        job = run.lease.claimed.job
+
+        async def note() -> None:
+            try:
+                await self._operations.note_start(run.lease, provider.name, call.target)
+            except (Refused, StoreError) as error:
+                raise ProviderBusy(f"the start could not be written, so it was not made: {error}", BUSY_S) from error
+
         try:
             with provider_span("provider start", provider, job):
                 ref = await provider.start(
-                    self._http(provider, run),
+                    self._http(provider, run, None if provider.takes_keys else note),
                     call,
                     callback_url=self._operations.callback_url(provider.name, job.id, job.attempts),
-                    key=f"{job.id}:{job.attempts}",
+                    key=_key(job),
                     correlation_id=run.job.correlation_id,
                 )
         except ProviderBusy as busy:
-            return Retry(busy.retry_after_s, busy.message)
+            return PostponedStart(busy.retry_after_s, busy.message, unsent=True)
         except ProviderError as error:
             return self._failed(run, provider, error)
         return StartedWork(ref, provider.poll_s)
 
-    def _failed(self, run: Run, provider: Provider, error: ProviderError) -> Retry | Failure:
+    def _failed(self, run: Run, provider: Provider, error: ProviderError) -> PostponedStart | Failure:
         """Has a failed start retried for as long as the job may run, if that cannot start the work twice: the provider
-        takes keys, or certainly did not receive the request. Otherwise the attempt failed."""
+        takes keys, can tell whether it has the work, or certainly did not receive the request. Otherwise the attempt
+        failed."""
         if error.final:
             return Failure(error.message, final=True, for_user=error.for_user)
-        lease = run.lease.claimed.job
-        is_safe = provider.takes_keys or not error.was_sent
+        is_safe = provider.takes_keys or provider.finds_work or not error.was_sent
         if is_safe and _tried_s(run) < run.tool.timeout:
-            backoff_s = min(BACKOFF_MAX_S, 2.0 ** min(lease.epoch - 1, 10))
-            pause_s = error.retry_after_s or backoff_s * random.uniform(0.75, 1.0)  # noqa: S311 (jitter)
-            return Retry(pause_s, error.message)
+            pause_s = error.retry_after_s or _backoff_s(run.lease.claimed.job)
+            return PostponedStart(pause_s, error.message, unsent=not error.was_sent)
         return Failure(error.message, for_user=error.for_user)
 
     def unaccepted(self, end: End, status: str) -> None:
@@ -111,7 +162,7 @@ class Starter:
             self._spawn(self._cancel(provider, end.ending.ref, end.run))
 
     async def _withdraw_later(
-        self, run: Run, provider: Provider, starting: asyncio.Task[StartedWork | Retry | Failure]
+        self, run: Run, provider: Provider, starting: asyncio.Task[StartedWork | PostponedStart | Failure]
     ) -> None:
         started = await starting
         if not isinstance(started, StartedWork):
@@ -119,10 +170,13 @@ class Starter:
         status: str | None = "failed"
         if run.stop_reason != "timeout":
             try:
-                status = (await self._operations.job(run.lease.job_id)).status
+                job = await self._operations.job(run.lease.job_id)
+                status = job.status
             except (Refused, StoreError) as error:
                 log.warning("whether job %s has ended is not known: %s", run.lease.job_id, error)
                 return
+            if job.provider_ref == started.ref:
+                return  # The job's next run knew it already.
         if _is_orphaned(provider, status):
             await self._cancel(provider, started.ref, run)
 
@@ -152,8 +206,9 @@ class Starter:
                 raise
             log.warning("job %s could not be cancelled at %s: %s", job.id, provider.name, error)
 
-    def _http(self, provider: Provider, run: Run) -> ProviderHttp:
-        return self._operations.provider_http(provider, run.job.correlation_id, trace_of(run.lease.claimed.job))
+    def _http(self, provider: Provider, run: Run, before: Callable[[], Awaitable[None]] | None = None) -> ProviderHttp:
+        trace = trace_of(run.lease.claimed.job)
+        return self._operations.provider_http(provider, run.job.correlation_id, trace, before)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(coroutine, name="ficha provider")
@@ -182,6 +237,17 @@ def provider_span(name: str, provider: Provider, job: Job) -> AbstractContextMan
     return tracing.active.within(name, parent, role="CLIENT", attributes=attributes)
 
 
+def _key(job: Job) -> str:
+    """The key of this attempt's work."""
+    return f"{job.id}:{job.attempts}"
+
+
+def _backoff_s(job: Job) -> float:
+    """The pause before the next try of a start, which grows with each."""
+    backoff_s = min(BACKOFF_MAX_S, 2.0 ** min(job.epoch - 1, 10))
+    return backoff_s * random.uniform(0.75, 1.0)  # noqa: S311 (jitter, not a secret)
+
+
 def _tried_s(run: Run) -> float:
     """How long ago the job was first claimed."""
     job = run.lease.claimed.job
@@ -190,6 +256,6 @@ def _tried_s(run: Run) -> float:
 
 
 def _is_orphaned(provider: Provider, status: str | None) -> bool:
-    """Whether nobody waits for work that was begun. If the provider takes keys, the job's next run gets the same work;
-    if not, that run starts work of its own."""
-    return not provider.takes_keys or status in ("completed", "failed", "cancelled")
+    """Whether nobody waits for work that was begun. If the provider takes keys or finds work, the job's next run gets
+    the same work; if not, that run is a failed attempt."""
+    return not (provider.takes_keys or provider.finds_work) or status in ("completed", "failed", "cancelled")

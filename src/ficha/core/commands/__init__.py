@@ -27,7 +27,7 @@ from .hooks import EndHook, HoldHook
 from .jobs import CancelJob, Discard, NewJob, Recover, RefundJob, Requeue, Resubmit, Submit, ToolTerms
 from .leases import Claim, ClaimJob, Heartbeat, Note, Report, SaveCheckpoint, SaveStep
 from .pools import DeclarePool, Elect, PausePool, RegisterWorker, ResizePool
-from .providers import CloseBreaker, EndPoll, EndTurn, HoldPoll, NoteCallback, OpenBreaker, TakeTurn, Verdict
+from .providers import CloseBreaker, EndPoll, EndTurn, HoldPoll, NoteCallback, NoteStart, OpenBreaker, TakeTurn, Verdict
 from .reservations import EndReservation, ExpireReservation, Reserve
 from .retention import CloseAccount, EraseRows, MoveRetention, OldJob, PruneJobs
 from .schedules import DeclareSchedule, FireSchedule, PauseSchedule, RunSchedule
@@ -101,6 +101,7 @@ __all__ = [
     "NewJob",
     "Note",
     "NoteCallback",
+    "NoteStart",
     "NoteVerification",
     "OldJob",
     "OpenAccount",
@@ -160,6 +161,7 @@ UnwrappedCommand = (
     | SaveStep
     | Report
     | Note
+    | NoteStart
     | Finish
     | CancelJob
     | Reserve

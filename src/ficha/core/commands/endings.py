@@ -35,10 +35,15 @@ class Failed(Struct, frozen=True, gc=False, tag=True):
 
 
 class RetryLater(Struct, frozen=True, gc=False, tag=True):
-    """The handler asks to be run again; it does not count as a failure."""
+    """The handler asks to be run again; it does not count as a failure.
+
+    unsent: whether the run asked a provider to start its work, and the provider certainly has nothing of it (see
+    `NoteStart`).
+    """
 
     after_ms: int
     reason: str | None = None
+    unsent: bool = False
 
 
 class CancelledByHandler(Struct, frozen=True, gc=False, tag=True):

@@ -49,6 +49,17 @@ class CloseBreaker(Command, frozen=True):
     is_declared: bool = False
 
 
+class NoteStart(Command, frozen=True):
+    """The worker is about to ask a provider to start the job's work under `target`; from now on the provider may have
+    received that. If this run is lost, the next one of the same attempt finds out what became of it, or counts as
+    failed, and does not start the work twice."""
+
+    job_id: str
+    epoch: int
+    provider: str
+    target: str
+
+
 Verdict = Literal["verified", "unsigned", "unread", "forged"]
 """How far a call-back is trusted. verified: it proves who sent it. unsigned: its provider signs nothing. unread: it
 could not be checked now. forged: it is not the provider's, and nothing in it is believed. All but the forged have the

@@ -195,6 +195,8 @@ function wordsOfEvent(event: Event): Pick<EventLine, "hue" | "words" | "more"> {
       return line("running", `Part of the result shown, ${progressOf(event)}`);
     case "log":
       return line("waiting", "Log", get("text"));
+    case "requested":
+      return line("running", `Start sent to ${get("provider") ?? "the provider"}`, get("target"));
     case "accepted":
       return line("running", `Handed to the provider${get("ref") ? ` under ${get("ref")}` : ""}`);
     case "retried":
