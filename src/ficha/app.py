@@ -92,6 +92,8 @@ class Ficha(DeclaredParts):
     dead_uploads_kept_s: how long the row of an upload that died is kept, so that bytes which arrive late are deleted.
         Longer than a process may be suspended. Defaults to 86,400.
     unused_file_s: how long a file is kept that no job has taken. Defaults to 86,400.
+    hooks_kept_s: how long a hook is owed after a process last declared it, though no running process does. Defaults to
+        2,592,000 (30 days).
     commits_kept_s: how long commits are kept, and so how long streams of accounts can be resumed. At least 3,600;
         defaults to 86,400.
     leave_grace_s: how long after a page was left (`leave_session`) the queued jobs of its session are cancelled.
@@ -150,6 +152,7 @@ class Ficha(DeclaredParts):
         upload_s: float = 3_600.0,
         dead_uploads_kept_s: float = 86_400.0,
         unused_file_s: float = 86_400.0,
+        hooks_kept_s: float = 30 * 86_400.0,
         commits_kept_s: float = 86_400.0,
         leave_grace_s: float = 60.0,
         silent_session_s: float = 600.0,
@@ -206,6 +209,7 @@ class Ficha(DeclaredParts):
             upload_s=upload_s,
             dead_uploads_kept_s=dead_uploads_kept_s,
             unused_file_s=unused_file_s,
+            hooks_kept_s=hooks_kept_s,
             commits_kept_s=commits_kept_s,
             leave_grace_s=leave_grace_s,
             silent_session_s=silent_session_s,
@@ -324,6 +328,7 @@ class Ficha(DeclaredParts):
                 tracing.acquire(endpoint)
                 self._exports_spans = True
             await engine.start(sweep=self._sweeps)
+            await engine.hooks.begin()
             for pool in self._pools.values():
                 await self._ask(DeclarePool(pool.name, pool.slots), PoolChanged)
         except BaseException:
@@ -411,6 +416,7 @@ class Ficha(DeclaredParts):
             sweep_s = self._sweep_s if sweeps else float("inf")
             engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=sweep_s)
             await engine.start(sweep=False, listen=False)
+            await (engine.hooks.begin() if sweeps else engine.hooks.learn())
             file_access = self._new_file_access()
             outbound = Outbound(self.allow_addresses)
             try:

@@ -235,12 +235,13 @@ class DeclaredParts(AllOperations):
 
         The transaction of the job's end records that the call is owed; a later one records that it has returned. So it
         is called once for each job. It is called again if it raises, after pauses that grow from a second to five
-        minutes, and if the process dies before its return is recorded. Workers call it.
+        minutes, and if the process dies before its return is recorded. Workers that declare it call it; it is owed
+        whichever process ends the job, for `hooks_kept_s` after a process last declared it.
 
         ends: "completed", "failed", "cancelled"; all three if none is named.
         tool: only for jobs of this tool, or of these. Defaults to all.
         name: the hook's name in the database. Defaults to the function's own name. Keep it: calls that are still owed
-            under an old name are not made.
+            under an old name wait for a hook of that name.
         timeout: seconds after which a coroutine is cancelled, and any call is treated as lost. Defaults to 60.
         """
         known: tuple[JobEnd, ...] = get_args(JobEnd)

@@ -146,6 +146,8 @@ class SyncOperations:
     keep_result = plain(AllOperations.keep_result)
     sweep_files = plain(AllOperations.sweep_files)
     hooks = plain(AllOperations.hooks)
+    declared_hooks = plain(AllOperations.declared_hooks)
+    forget_hook = plain(AllOperations.forget_hook)
     due_hooks = plain(AllOperations.due_hooks)
     hold_hook = plain(AllOperations.hold_hook)
     end_hook = plain(AllOperations.end_hook)

@@ -12,6 +12,7 @@ from ficha import Ficha, JobContext, NotFound, Plan, Retention, ScheduleView
 from ficha.core.commands import FireSchedule
 from ficha.core.records import Schedule
 from ficha.core.schedules import FREE
+from ficha.engine import queries
 from ficha.operations import ScheduleFirer
 from tests.support.shop import World, balance, state
 from tests.support.waiting import until
@@ -459,3 +460,25 @@ async def test_what_leaves_by_its_age_leaves_all_day_or_in_the_daily_sweep() -> 
     async with Ficha("memory:", retention=kept, sweep_by_itself=False, daily_at="04:00") as app:
         assert (app.engine.sweeper.prune, app.engine.sweeper.daily) == (None, app.prune_step)
         assert app.engine.sweeper.daily_at == ("0 4 * * *", "UTC")
+
+
+async def test_the_overview_names_schedules_that_no_live_process_fires(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "OVERVIEW_S", -1.0)
+    app = await opened(world, hourly())
+    bare = await world.open()
+
+    async def found() -> list[str]:
+        return [alert.text for alert in (await bare.overview("1h")).alerts if alert.code == "SCHEDULES_NOT_FIRED"]
+
+    world.clock.advance(HOUR + 5 * MINUTE - INSTANT)
+    assert await found() == []
+    world.clock.advance(INSTANT)
+    [text] = await found()
+    assert text.startswith("No live process fires the schedule hourly.")
+    await fire(app)
+    assert await found() == []
+    world.clock.advance(2 * HOUR)
+    await bare.pause_schedule("hourly")
+    assert await found() == []

@@ -49,3 +49,25 @@ async def test_one_key_and_reservations_by_state_and_count(ficha: Run, shop: Cal
         "expired": 0,
     }
     assert "state must be one of" in ficha("reservations", "--state", "open", expect=1).err
+
+
+HOOK = """
+
+@app.on("completed", tool="draw")
+async def tell(job) -> None: ...
+"""
+
+
+async def test_hooks_are_listed_and_one_that_is_gone_is_forgotten(
+    ficha: Run, shop: Callable[[], Ficha], folder: Path
+) -> None:
+    ficha("migrate", "up")
+    assert ficha("hooks", "list").err == "no hooks\n"
+    (folder / "app.py").write_text((folder / "app.py").read_text() + HOOK)
+    sys.modules.pop("app")
+    async with shop():
+        pass
+    (row,) = ficha("hooks", "list").rows
+    assert row[:4] == ["tell", "declared", "completed", "draw"]
+    assert "a running process declares the hook tell" in ficha("hooks", "forget", "tell", expect=1).err
+    assert "there is no hook 'other'" in ficha("hooks", "forget", "other", expect=1).err

@@ -23,7 +23,7 @@ commands    open, grant, adjust, change-plan, recount, submit, submit-each, clai
             upload, save, copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
             remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend, stay, leave, hear, end-session,
             refund, begin-bulk, hold-bulk, advance, stop-bulk, declare-schedule, pause-schedule, resume-schedule, fire,
-            run-schedule; `as ACTOR` before any of them; lines indented below
+            run-schedule, forget-hook; `as ACTOR` before any of them; lines indented below
             `together` are one commit group
 questions   account, file, files ACCOUNT, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB,
             provider NAME, sessions ACCOUNT, bulk ID, schedule NAME, audit, audited NUMBER
@@ -570,6 +570,9 @@ class _ScenarioRun:
             code="INVALID_PAYLOAD" if "error" in line.options else None,
             message=line.options.get("error"),
         )
+
+    def _do_forget_hook(self, line: Line) -> c.Command:
+        return c.ForgetHook(line.words[0])
 
     def _do_run_schedule(self, line: Line) -> c.Command:
         name, job = line.words

@@ -599,6 +599,15 @@ _PRUNES = st.one_of(
 )
 _HOOKS = st.one_of(
     _make(
+        c.DeclareHook,
+        name=_pick("told", "elsewhere"),
+        ends=_pick(("completed",), ("cancelled", "failed")),
+        tools=_pick(None, ("image",)),
+        runs=_pick(False, True),
+        starts=_pick(False, True),
+    ),
+    _make(c.ForgetHook, name=_pick("told", "elsewhere", "unknown"), by_age=_pick(False, True)),
+    _make(
         c.HoldHook,
         name=_pick("told", "told", "paid back", TELL_PROVIDER, "unknown"),
         job_id=_ENDED,

@@ -101,6 +101,8 @@ def told(outcome: o.Outcome) -> Told:
             return "held" if job is not None else "nothing", {} if job is None else {"job": job.id}
         case o.PollEnded():
             return "", {"next": outcome.poll_at}
+        case o.HookForgotten():
+            return "forgotten" if outcome.changed else "unchanged", {}
         case o.ScheduleChanged(schedule):
             return "paused" if schedule.paused else "active", {"changed": outcome.changed, "settled": schedule.slot_at}
         case o.ScheduleFired(schedule):

@@ -64,6 +64,7 @@ ACTS = """
     as boss pause-schedule daily
     as boss resume-schedule daily
     as boss run-schedule daily j6 account=ana
+    as boss forget-hook told
     as boss close ana
 """
 
@@ -112,6 +113,7 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("pause_schedule", "schedule daily"),
         ("resume_schedule", "schedule daily"),
         ("run_schedule", "schedule daily"),
+        ("forget_hook", "hook told"),
         ("erase_account", "account ana"),
     ]
 

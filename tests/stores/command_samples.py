@@ -234,6 +234,8 @@ async def acts_in_a_name(run: Run, population: Population) -> None:
 
 
 async def hooks(run: Run, population: Population) -> None:
+    await run(c.DeclareHook("new", ("completed",), ("draw",), starts=True), c.DeclareHook("new", (), None, runs=True))
+    await run(c.ForgetHook("new", by_age=True), c.ForgetHook("unknown"))
     ended = population.take("leased", 20)
     await run(*(c.Finish(job_id, c.Completed("{}"), 1) for job_id in ended))
     await run(*(c.HoldHook("tell", job_id, 60_000) for job_id in ended))
@@ -543,6 +545,7 @@ def questions() -> dict[str, Question]:
         "keys of an account": q.ListKeys(name),
         "keys of an account, a later page": q.ListKeys(name, key),
         "keys, a later page": q.ListKeys(after=key),
+        "declared hooks": q.ListDeclaredHooks(),
         "hooks": q.ListHooks(),
         "hooks of some names": q.ListHooks(("tell",)),
         "hooks that are due": q.ListHooks(("tell",), is_due=True),
@@ -575,6 +578,7 @@ def questions() -> dict[str, Question]:
     joining = submit(account_of(7), str(uuid4()), key="key-750", content="hash-1000007", batch_id=batch, joins=True)
     found = {
         **{words: Question(query, 50) for words, query in pages.items()},
+        "owed hooks": Question(q.CountHooks(50), 50),
         "how far old jobs are removed": Question(q.GetRetention(50), 50),
         "the oldest jobs": Question(q.ListOldJobs(before=uuid_of("ended", 900), limit=50), 50),
         "old jobs, a later page": Question(q.ListOldJobs(uuid_of("ended", 7), uuid_of("ready", 900), limit=50), 50),

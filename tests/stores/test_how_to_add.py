@@ -84,7 +84,7 @@ QUERY = {
         '    q.ListNotes: (t.NOTES, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),\n',
     ),
     "store/memory/reads.py": (
-        "    q.ListHooks: _list_hooks,",
+        "    q.GetRevokedApiKeys: _get_revoked_api_keys,",
         "    q.ListNotes: lambda store, query: sorted(\n"
         "        (note for note in store.state.notes.values() if note.account_id == query.account_id\n"
         "         and (query.before is None or note.id < query.before)), key=lambda note: note.id, reverse=True\n"

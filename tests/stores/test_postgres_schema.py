@@ -169,6 +169,8 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListApiKeys(),
     q.ListApiKeys(str(uuid4()), 3),
     q.ListHooks(),
+    q.ListDeclaredHooks(),
+    q.CountHooks(3),
     q.ListJobEvents(str(uuid4()), "callback"),
     q.ListPolls(("a", "b"), 3),
     q.ListProviders(3),

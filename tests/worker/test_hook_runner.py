@@ -19,6 +19,10 @@ class _TwoDue:
     def __init__(self) -> None:
         self.asked = asyncio.Semaphore(0)
         self.fails = asyncio.Event()
+        self.engine = self
+        self.hooks = self
+
+    async def run_here(self, hooks: Iterable[HookTerms]) -> None: ...
 
     def hooks_heard(self) -> int:
         return 0

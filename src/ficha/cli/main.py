@@ -26,6 +26,7 @@ from . import (
     dev,
     doctor,
     files,
+    hooks,
     jobs,
     library,
     migrate,
@@ -95,6 +96,7 @@ app.add_typer(dead.app, name="dead", rich_help_panel=OPERATING)
 app.add_typer(bulk.app, name="bulk", rich_help_panel=OPERATING)
 app.add_typer(pools.app, name="pools", rich_help_panel=OPERATING)
 app.add_typer(schedules.app, name="schedules", rich_help_panel=OPERATING)
+app.add_typer(hooks.app, name="hooks", rich_help_panel=OPERATING)
 app.add_typer(providers.app, name="providers", rich_help_panel=OPERATING)
 app.command(rich_help_panel=OPERATING)(providers.margins)
 app.command(rich_help_panel=OPERATING)(admin.reservations)

@@ -25,6 +25,8 @@ AlertCode = Literal[
     "RUNS_SLOW",
     "WEBHOOKS_LATE",
     "HOOKS_LATE",
+    "HOOKS_NOT_RUN",
+    "SCHEDULES_NOT_FIRED",
     "FIGURES_LATE",
     "FIGURES_MISSING",
 ]
@@ -78,7 +80,8 @@ class Circumstances(Struct, frozen=True):
 
     workers: those that have not stopped and sent a heartbeat lately. last_hour, day_before: figures of the newest hour
     and of the 24 hours before it. figures_late_us: the age of the oldest commit whose figures are not added up yet.
-    has_gap: whether figures of the time that is shown are missing.
+    has_gap: whether figures of the time that is shown are missing. hooks_not_run: hooks that are late and that no live
+    worker runs. schedules_not_fired: those with a slot that nobody has fired for `LATE_MS`.
     """
 
     now: int
@@ -88,6 +91,8 @@ class Circumstances(Struct, frozen=True):
     stuck: int = 0
     late_messages: int = 0
     late_hooks: int = 0
+    hooks_not_run: tuple[str, ...] = ()
+    schedules_not_fired: tuple[str, ...] = ()
     last_hour: Figures = field(default_factory=Figures)
     day_before: Figures = field(default_factory=Figures)
     figures_late_us: int = 0
@@ -165,6 +170,14 @@ def _beside(seen: Circumstances) -> Iterator[Alert]:
     if seen.late_hooks > LATE_MOST:
         text = f"{seen.late_hooks} hooks have been due for {LATE_MS // 60_000} minutes. Hooks are run by workers: "
         yield Alert("HOOKS_LATE", "warning", f"{text}see that one runs, and look at its log.", "/workers")
+    if seen.hooks_not_run:
+        text = f"No live worker runs the {_named('hook', [*seen.hooks_not_run])}, and calls have been due for "
+        text += f"{LATE_MS // 60_000} minutes. Start a worker with the application that declares them, or end one that "
+        yield Alert("HOOKS_NOT_RUN", "warning", f"{text}is gone for good: ficha hooks forget NAME", "/workers")
+    if seen.schedules_not_fired:
+        text = f"No live process fires the {_named('schedule', [*seen.schedules_not_fired])}. Start one with the "
+        text += "application that declares them, or pause one that is gone for good: ficha schedules pause NAME"
+        yield Alert("SCHEDULES_NOT_FIRED", "warning", text, "/")
     if seen.figures_late_us > FIGURES_LATE_S * SECOND:
         text = (
             f"These figures end {seen.figures_late_us // (60 * SECOND)} minutes ago. They are added up by a server or "

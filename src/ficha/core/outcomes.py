@@ -11,6 +11,7 @@ from .records import (
     Account,
     ApiKey,
     BulkAct,
+    DeclaredHook,
     Delivery,
     Endpoint,
     FigureCursor,
@@ -213,6 +214,18 @@ class Used(Struct, frozen=True, gc=False):
     """The use of a key was recorded."""
 
     key_id: str
+
+
+class HookDeclared(Struct, frozen=True, gc=False):
+    """A hook as it is declared now."""
+
+    hook: DeclaredHook
+
+
+class HookForgotten(Struct, frozen=True, gc=False):
+    """Whether the hook was declared before, and no longer is."""
+
+    changed: bool
 
 
 class HookHeld(Struct, frozen=True, gc=False):
@@ -445,6 +458,8 @@ Outcome = (
     | Seen
     | ApiKeyChanged
     | Used
+    | HookDeclared
+    | HookForgotten
     | HookHeld
     | HookEnded
     | TurnTaken

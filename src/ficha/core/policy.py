@@ -182,6 +182,7 @@ class Policy(Struct, frozen=True):
     job_events: how many events a job's history may have before those of its handler are no longer kept. Defaults to
         100,000.
     hooks: what is to be run once for each job that ended. Defaults to nothing.
+    hooks_kept_ms: how long a hook is owed after a process last declared it. Defaults to 30 days.
     file_bytes: the largest file, whatever the plan. Defaults to 1 GiB.
     upload_ms: how long an upload may take; after that it counts as dead. Defaults to an hour.
     dead_uploads_kept_ms: how long the row of an upload that died is kept, so that bytes which arrive late are deleted.
@@ -218,6 +219,7 @@ class Policy(Struct, frozen=True):
     late_bytes: int = 4_096
     job_events: int = 100_000
     hooks: tuple[HookTerms, ...] = ()
+    hooks_kept_ms: int = 30 * 86_400_000
     file_bytes: int = 1_073_741_824
     upload_ms: int = 3_600_000
     dead_uploads_kept_ms: int = 86_400_000

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from . import audit
 from .commands import DeclareSchedule, FireSchedule, PauseSchedule, RunSchedule, Submit
+from .cron_slots import cron_problem, next_slot
 from .outcomes import Refusal, ScheduleChanged, ScheduleFired, Submitted
 from .records import Account, Schedule
 from .rule import Audited, Needs, Rule
@@ -51,6 +52,14 @@ def due(slots: Sequence[int], now: int, missed: Missed, late_us: int, most: int)
     if missed == "skip" and now - slots[-1] >= late_us:
         fired = ()
     return DuePlan(tuple(fired), len(slots) - len(fired), slots[-1])
+
+
+def is_unfired(schedule: Schedule, until_at: int) -> bool:
+    """Whether a slot of the schedule had come by then, and nobody has settled it: no live process declares it."""
+    if schedule.paused or cron_problem(schedule.cron, schedule.tz) is not None:
+        return False
+    following = next_slot(schedule.cron, schedule.tz, schedule.slot_at)
+    return following is not None and following <= until_at
 
 
 def declare_schedule(ws: Workspace, command: DeclareSchedule) -> ScheduleChanged:

@@ -22,6 +22,8 @@ REMEDIES: dict[AlertCode, str] = {
     "RUNS_SLOW": "`ficha jobs` and the console show which tool; look at its provider and at the machines.",
     "WEBHOOKS_LATE": "Workers send messages: see that one runs, and `ficha webhooks` for endpoints that do not answer.",
     "HOOKS_LATE": "Workers run hooks: see that one runs with this application, and look at its log.",
+    "HOOKS_NOT_RUN": "`ficha hooks list` says when each was last run; start a worker with the module that declares it.",
+    "SCHEDULES_NOT_FIRED": "`ficha schedules list` names them; start a process with the module that declares them.",
     "FIGURES_LATE": "A server or worker adds figures up: see that one runs, and look at its log.",
     "FIGURES_MISSING": "Nothing is to be done; keep commits longer (commits_kept_s) if nobody runs for long times.",
 }

@@ -17,6 +17,7 @@ from . import (
     counter_check,
     duty_check,
     file_check,
+    hook_check,
     postgres_check,
     schema_check,
     sqlite_check,
@@ -32,10 +33,11 @@ ANY_DATABASE: Final[dict[str, Check]] = {
     "duties": duty_check.duties,
     "counters": counter_check.counters,
     "alerts": alert_check.alerts,
+    "hooks": hook_check.hooks,
     "files": file_check.files,
 }
 OWN: Final[dict[str, dict[str, Check]]] = {"postgresql": postgres_check.CHECKS, "sqlite": sqlite_check.CHECKS}
-NEED_TABLES: Final = frozenset({"storage", "duties", "counters", "alerts", "files"})
+NEED_TABLES: Final = frozenset({"storage", "duties", "counters", "alerts", "hooks", "files"})
 """Groups that query Ficha's tables, and so need its schema."""
 
 

@@ -107,7 +107,7 @@ class Committer:
         self.id = str(uuid.uuid4())
         self._store = store
         self._asks = store if isinstance(store, ClaimsWithSubmits) else None
-        self._policy = policy
+        self.policy = policy
         self._limits = limits
         self._published = published
         self._hints = hints
@@ -269,7 +269,7 @@ class Committer:
         wanted = needs(commands)
 
         def decide_group(snapshot: Snapshot) -> Decision:
-            return decide(snapshot, commands, self._policy)
+            return decide(snapshot, commands, self.policy)
 
         give_up_at = tickets[0].asked_at + self._limits.give_up_s
         most_tries = self._limits.conflict_tries if len(tickets) == 1 else min(TOGETHER, self._limits.conflict_tries)

@@ -8,13 +8,15 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, TypeVar
 from zlib import crc32
 
+from msgspec.structs import replace
+
 from ..core import commands as c
 from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal, SubmitPreview
-from ..core.policy import SECOND, Policy
+from ..core.policy import SECOND, HookTerms, Policy
 from ..core.preview import preview
-from ..core.records import HELD, AnyKeyed, Awaiting, BulkAct, Delivery, Job, Leased, Ready
+from ..core.records import HELD, AnyKeyed, Awaiting, BulkAct, DeclaredHook, Delivery, Job, Leased, Ready
 from ..core.recover import waits
 from ..core.rules import RULES
 from ..core.snapshot import Changes, Snapshot
@@ -23,11 +25,12 @@ from .committer import CLOSED, CommitLimits, Committer, StandingTicket
 from .event_tail import EventTail
 from .figures import FigureFolder
 from .held_commands import HeldCommands
+from .hook_keeper import HookKeeper
 from .positions import Positions
 from .slices import Slices
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
-from .wakeups import BULK_ACTS, DELIVERIES, EVENTS, HOOKS, POLLS, Wakeups, cancellations
+from .wakeups import BULK_ACTS, DECLARED_HOOKS, DELIVERIES, EVENTS, HOOKS, POLLS, Wakeups, cancellations
 
 T = TypeVar("T")
 
@@ -59,6 +62,7 @@ class Engine:
         self.slices = Slices()
         self.figures = FigureFolder(self)
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
+        self.hooks = HookKeeper(self)
         self._committers: list[Committer] = []
 
     async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
@@ -77,12 +81,20 @@ class Engine:
     async def stop(self, grace_s: float = 10.0) -> None:
         """Answers or refuses all waiting calls, within the grace."""
         await self.live.stop()
+        await self.hooks.stop()
         await self.sweeper.stop(grace_s)
         await asyncio.gather(*(committer.close(grace_s) for committer in self._committers))
         await self.wakeups.stop()
         await self.positions.stop()
         if self._trigger is not None:
             await self._trigger.stop()
+
+    def owe(self, hooks: tuple[HookTerms, ...]) -> None:
+        """From now on, jobs that end in this process owe these hooks."""
+        if hooks != self.policy.hooks:
+            self.policy = replace(self.policy, hooks=hooks)
+            for committer in self._committers:
+                committer.policy = self.policy
 
     async def call(self, command: c.Command) -> Outcome:
         """Returns the outcome of one command, once it is committed."""
@@ -218,6 +230,10 @@ def _stirred(changes: Changes) -> Iterable[str]:
         names.add(DELIVERIES)
     if any(type(record) is BulkAct and not record.holds for record in changes.keyed):
         names.add(BULK_ACTS)
+    if any(type(record) is DeclaredHook for record in changes.keyed) or any(
+        kind == DeclaredHook.__name__ for kind, _ in changes.removed_keyed
+    ):
+        names.add(DECLARED_HOOKS)
     for change in changes.jobs:
         before, after = change.before, change.after
         if type(after.place) is Ready or _frees_slot(before, after):

@@ -313,6 +313,9 @@ class Queries:
             await read(q.ListWorkersSeen(point.now - WORKERS)),
             await read(q.ListProviders()),
             await read(q.GetAlertCounts(stuck_ms, LATE_MS, v.DEAD_COUNTED + 1)),
+            await read(q.ListDeclaredHooks()),
+            await read(q.CountHooks()),
+            await read(q.ListSchedules()),
         )
         return await asyncio.to_thread(v.overview, asked, parts)
 

@@ -39,6 +39,9 @@ DELIVERIES: Final = "\x06deliveries"
 BULK_ACTS: Final = "\x07bulk acts"
 """The topic of whoever works on bulk acts: one was begun."""
 
+DECLARED_HOOKS: Final = "\x08declared hooks"
+"""The topic of whoever ends jobs: a process reported a hook, or one was forgotten."""
+
 EVENTS_EVERY_S = 0.1
 """The shortest time between two hints of events alone. Any other hint includes it."""
 HINTS_PER_S = 50.0

@@ -60,6 +60,7 @@ class HookRunner(DueRunner):
         self._hooks = hooks
 
     async def _begin(self) -> int:
+        await self._operations.engine.hooks.run_here(hook.terms for hook in self._hooks.values())
         free = AT_ONCE - len(self._tasks)
         due = await self._operations.due_hooks(self._hooks, free) if free > 0 else []
         taken = await asyncio.gather(*(self._hold(hook) for hook in due))

@@ -23,7 +23,7 @@ from .endings import (
 )
 from .figures import CorrectQueue, FoldFigures, ForgetRollups, NoteVerification
 from .files import BeginFile, ExpireFile, FileRun, ForgetFile, RemoveFile, RemoveWork, StoreFile
-from .hooks import EndHook, HoldHook
+from .hooks import DeclareHook, EndHook, ForgetHook, HoldHook
 from .jobs import CancelJob, Discard, NewJob, Recover, RefundJob, Requeue, Resubmit, Submit, ToolTerms
 from .leases import Claim, ClaimJob, Heartbeat, Note, Report, SaveCheckpoint, SaveStep
 from .pools import DeclarePool, Elect, PausePool, RegisterWorker, ResizePool
@@ -66,6 +66,7 @@ __all__ = [
     "CorrectQueue",
     "CreateApiKey",
     "Credit",
+    "DeclareHook",
     "DeclarePool",
     "DeclareSchedule",
     "Discard",
@@ -87,6 +88,7 @@ __all__ = [
     "FoldFigures",
     "ForgetDelivery",
     "ForgetFile",
+    "ForgetHook",
     "ForgetKey",
     "ForgetRollups",
     "HearSession",
@@ -181,6 +183,8 @@ UnwrappedCommand = (
     | CreateApiKey
     | RevokeApiKey
     | UseApiKey
+    | DeclareHook
+    | ForgetHook
     | HoldHook
     | EndHook
     | TakeTurn

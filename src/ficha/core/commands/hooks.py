@@ -1,8 +1,28 @@
-"""Hooks that are still to be run for a job."""
+"""Hooks: declared by processes, and still to be run for a job."""
 
 from __future__ import annotations
 
+from ..records import Status
 from .base import Command
+
+
+class DeclareHook(Command, frozen=True):
+    """Reports that a process declares a hook, and whether it also runs it. `starts`: at the process's start, whose
+    terms take the place of earlier ones; later reports only say that it is still there."""
+
+    name: str
+    ends: tuple[Status, ...]
+    tools: tuple[str, ...] | None
+    runs: bool = False
+    starts: bool = False
+
+
+class ForgetHook(Command, frozen=True):
+    """Ends a hook that no live process declares, or (`by_age`) that none has declared for as long as the policy keeps
+    it: ends of jobs owe it no longer."""
+
+    name: str
+    by_age: bool = False
 
 
 class HoldHook(Command, frozen=True):

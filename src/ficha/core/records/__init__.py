@@ -14,7 +14,7 @@ from .base import Record
 from .bulk_acts import BulkAct, BulkFailure, BulkState, BulkVerb
 from .figures import FigureCursor, Figures, Histogram, JobCounts, Measures, QueueCount, Rollup
 from .files import File, FileRole, FileState, FileUsage
-from .hooks import HookName, PendingHook
+from .hooks import DeclaredHook, HookName, PendingHook
 from .jobs import Batch, Checkpoint, Content, ContentName, Event, Job, JobSpec, Status, Step
 from .keyed import Keyed, KeyedName
 from .places import HELD, WAITING, Awaiting, Leased, Parked, Place, Ready
@@ -44,6 +44,7 @@ __all__ = [
     "Checkpoint",
     "Content",
     "ContentName",
+    "DeclaredHook",
     "Delivery",
     "DeliveryState",
     "Endpoint",
@@ -109,4 +110,5 @@ AnyKeyed = (
     | Schedule
     | RetentionCursor
     | KeptJob
+    | DeclaredHook
 )

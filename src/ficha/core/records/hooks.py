@@ -1,8 +1,27 @@
-"""Hooks that are still to be run for a job."""
+"""Hooks: which are declared, and which are still to be run for a job."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from .base import Record
+from .jobs import Status
+from .keyed import Keyed
+
+
+class DeclaredHook(Keyed, frozen=True, tag=True):
+    """A hook as the process that was started last declares it. Every process that ends a job owes it."""
+
+    is_in_every_part: ClassVar[bool] = False
+
+    name: str
+    ends: tuple[Status, ...]
+    """The ends that owe it; none if the rules owe it by themselves."""
+    tools: tuple[str, ...] | None
+    declared_at: int
+    """When a process last reported that it declares the hook."""
+    run_at: int | None = None
+    """When a worker last reported that it runs the hook."""
 
 
 class PendingHook(Record, frozen=True):

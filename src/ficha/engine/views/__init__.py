@@ -20,7 +20,7 @@ from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
 from .bulk_acts import BulkActView, bulk_act_view
 from .dates import instant, moment, moment_if_any, moment_of_id
 from .files import FileLink, FileView, LibraryItem, UploadView, file_view
-from .hooks import HookView, hook_view
+from .hooks import DeclaredHookView, HookView, declared_hook_views, hook_view
 from .jobs import (
     STORED_TEXTS,
     EventView,
@@ -97,6 +97,7 @@ __all__ = [
     "CreditsMessage",
     "DeadGroup",
     "DeadGroups",
+    "DeclaredHookView",
     "DeliveryView",
     "EntryView",
     "Erased",
@@ -154,6 +155,7 @@ __all__ = [
     "batch_view",
     "bulk_act_view",
     "credited",
+    "declared_hook_views",
     "delivery_view",
     "entry_view",
     "event_view",

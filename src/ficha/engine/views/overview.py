@@ -9,13 +9,24 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-from ...core.alerts import Alert, Circumstances, PoolLoad, alerts
+from ...core.alerts import LATE_MS, Alert, Circumstances, PoolLoad, alerts
 from ...core.figures import STEPS, Level, begin_of, percentile_s, total
+from ...core.hooks import is_live
 from ...core.measures import OTHER
-from ...core.policy import HOUR, MILLION, SECOND
+from ...core.policy import HOUR, MILLION, MILLISECOND, SECOND
 from ...core.records import Figures, Rollup, Worker
+from ...core.schedules import is_unfired
 from ...core.workers import state_of
-from ...store.base import AlertCounts, CommitFigures, FigurePoint, PoolCounts, ProviderRow
+from ...store.base import (
+    AlertCounts,
+    CommitFigures,
+    DeclaredHooks,
+    FigurePoint,
+    OwedHook,
+    PoolCounts,
+    ProviderRow,
+    ScheduleList,
+)
 from .dates import moment
 from .pools import PoolView
 
@@ -135,6 +146,9 @@ class OverviewParts(Struct, frozen=True):
     workers: list[Worker]
     providers: list[ProviderRow]
     counts: AlertCounts
+    hooks: DeclaredHooks
+    owed: list[OwedHook]
+    schedules: ScheduleList
 
 
 def history_begins(now: int) -> tuple[int, int]:
@@ -167,6 +181,8 @@ def overview(asked: OverviewRange, parts: OverviewParts) -> Overview:
         parts.counts.stuck,
         parts.counts.messages,
         parts.counts.hooks,
+        _hooks_not_run(parts),
+        _schedules_not_fired(parts),
         _between(parts, "minute", now - HOUR, now),
         _between(parts, "hour", now - _HISTORY, now - HOUR),
         late_us,
@@ -194,6 +210,17 @@ def overview(asked: OverviewRange, parts: OverviewParts) -> Overview:
         dead_letters_more=parts.counts.dead > DEAD_COUNTED,
         alerts=alerts(seen),
     )
+
+
+def _hooks_not_run(parts: OverviewParts) -> tuple[str, ...]:
+    run = {hook.name for hook in parts.hooks.hooks if is_live(hook.run_at, parts.hooks.now)}
+    late_at = parts.hooks.now - LATE_MS * MILLISECOND
+    return tuple(hook.name for hook in parts.owed if hook.due_at <= late_at and hook.name not in run)
+
+
+def _schedules_not_fired(parts: OverviewParts) -> tuple[str, ...]:
+    late_at = parts.schedules.now - LATE_MS * MILLISECOND
+    return tuple(one.name for one in parts.schedules.schedules if is_unfired(one, late_at))
 
 
 def _of_rollups(rollups: Iterable[Rollup]) -> Iterable[tuple[int, Figures]]:

@@ -49,7 +49,7 @@ from .figures import (
     QueueCounts,
 )
 from .files import GetFiles, GetFileUsage, ListDueFiles, ListFiles, ListLinkedFiles
-from .hooks import ListHooks
+from .hooks import CountHooks, DeclaredHooks, ListDeclaredHooks, ListHooks, OwedHook
 from .jobs import (
     LEFT_OUT,
     LISTED_BY,
@@ -135,12 +135,14 @@ __all__ = [
     "CommitUnknown",
     "Committed",
     "CountCheckpoints",
+    "CountHooks",
     "CountJobs",
     "CountPart",
     "CountReservations",
     "DeadSum",
     "Decide",
     "Decision",
+    "DeclaredHooks",
     "Due",
     "DuePoll",
     "FigurePoint",
@@ -182,6 +184,7 @@ __all__ = [
     "ListBatches",
     "ListBulkActs",
     "ListCommits",
+    "ListDeclaredHooks",
     "ListDeliveries",
     "ListDueBulkActs",
     "ListDueDeliveries",
@@ -215,6 +218,7 @@ __all__ = [
     "MarginLine",
     "NumberedEvent",
     "NumberedLine",
+    "OwedHook",
     "PoolCounts",
     "ProviderRow",
     "Query",

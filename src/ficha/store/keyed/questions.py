@@ -9,6 +9,7 @@ from ...core.records import AnyKeyed, KeyedName
 from ..sql.dialect import Answers, Asking, Dialect, Select
 from .bulk_questions import BULK_QUESTIONS
 from .file_questions import FILE_QUESTIONS
+from .hook_questions import HOOK_QUESTIONS
 from .schedule_questions import SCHEDULE_QUESTIONS
 from .session_questions import SESSION_QUESTIONS
 from .tables import IN_FIRST_PART, KEYED, OWNERS
@@ -20,6 +21,7 @@ KEYED_QUESTIONS: Final[Answers] = {
     **SESSION_QUESTIONS,
     **BULK_QUESTIONS,
     **SCHEDULE_QUESTIONS,
+    **HOOK_QUESTIONS,
 }
 """The queries that have a file of their own here; the last argument is the time (None: the database's clock)."""
 

@@ -22,6 +22,7 @@ KEYED: Final[dict[str, Table]] = {
     "KeptJob": table("kept_jobs", r.KeptJob, "job_id", uuids="job_id"),
     "Rollup": table("rollups", r.Rollup, "key", values_as_json="figures"),
     "Schedule": table("schedules", r.Schedule, "name", uuids="last_job_id"),
+    "DeclaredHook": table("declared_hooks", r.DeclaredHook, "name", values_as_json="ends tools"),
 }
 """The tables of keyed records, by their kind; the order in which PostgreSQL locks them."""
 OWNERS: Final[dict[str, str | None]] = {kind: getattr(r, kind).belongs_to for kind in KEYED}

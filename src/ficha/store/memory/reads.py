@@ -16,7 +16,6 @@ from ...core.records import (
     Entry,
     Event,
     Key,
-    PendingHook,
     Reservation,
 )
 from ...core.snapshot import Snapshot
@@ -24,6 +23,7 @@ from .. import base as q
 from .bulk_reads import BULK_READS
 from .figure_reads import FIGURE_READS
 from .file_reads import FILE_READS
+from .hook_reads import HOOK_READS
 from .job_reads import JOB_READS
 from .operator_reads import OPERATOR_READS
 from .provider_reads import PROVIDER_READS
@@ -139,16 +139,6 @@ def _api_key_row(state: State, key: ApiKey) -> q.ApiKeyRow:
     return q.ApiKeyRow(key, None if use is None else use.at)
 
 
-def _list_hooks(store: MemoryStore, query: q.ListHooks) -> list[PendingHook]:
-    now = store.clock()
-    found = [
-        hook
-        for hook in store.state.hooks.values()
-        if (not query.names or hook.name in query.names) and (not query.is_due or hook.due_at <= now)
-    ]
-    return sorted(found, key=lambda hook: (hook.due_at, hook.job_id, hook.name))[: query.limit]
-
-
 def _get_snapshot(store: MemoryStore, query: q.GetSnapshot) -> Snapshot:
     return store.snapshot(query.needs)
 
@@ -166,8 +156,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetApiKey: _get_api_key,
     q.ListApiKeys: _list_api_keys,
     q.GetRevokedApiKeys: _get_revoked_api_keys,
-    q.ListHooks: _list_hooks,
     **(JOB_READS | QUEUE_READS | FILE_READS | PROVIDER_READS | STATE_READS | WEBHOOK_READS | SESSION_READS),
-    **(OPERATOR_READS | SEARCH_READS | FIGURE_READS | BULK_READS | SCHEDULE_READS | RETENTION_READS),
+    **(OPERATOR_READS | SEARCH_READS | FIGURE_READS | BULK_READS | SCHEDULE_READS | RETENTION_READS | HOOK_READS),
     q.GetSnapshot: _get_snapshot,
 }

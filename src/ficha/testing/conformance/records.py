@@ -17,6 +17,7 @@ from ...core.records import (
     Batch,
     BulkAct,
     BulkFailure,
+    DeclaredHook,
     Delivery,
     Endpoint,
     Entry,
@@ -418,6 +419,7 @@ class RecordConformance:
             Rollup("minute 1", now, Figures()),
             BulkAct(ids[0], "refund", "é", "r", "boss", 1, 2, now, now, ids[1]),
             Schedule("é", "0 9 * * *", "UTC", "draw", None, now),
+            DeclaredHook("é", (), None, now),
         ]
         await driver.write(Changes(keyed=made))
         await driver.check()
@@ -462,6 +464,7 @@ class RecordConformance:
                 ids[0], "refund", "", "", "", 0, 2**60, now, now + 1, ids[2], ids[3], "done", 7, 1, 2, now, failures
             ),
             Schedule("é", "", "", "", "ana", now + 1, True, 1, 2, 3, now, now - 1, ids[0], "X", "it's"),
+            DeclaredHook("é", ("completed", "failed"), ("it's", 'a "tool"'), now + 1, now),
         ]
         await driver.write(Changes(keyed=changed))
         await driver.check()
