@@ -16,7 +16,7 @@ from ficha.engine import committer
 from ficha.engine.committer import CLOSED, TOGETHER, CommitLimits, Committer
 from ficha.engine.engine import Engine
 from ficha.ids import new_id
-from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
+from ficha.store.base import CommitUnknown, DiskFull, StoreError, Transient, Unavailable, no_hints
 from tests.engine.engine_setup import COST, CREDITS, POLICY, QUICK, StoreSetup, one, opened, submit, submitted
 from tests.engine.instrumented_store import LOST_AFTER, LOST_BEFORE, InstrumentedStore
 
@@ -510,6 +510,26 @@ async def test_a_database_that_stays_away_leads_to_a_refusal_that_says_when_to_t
     assert isinstance(await engine.call(submit()), Submitted)
 
 
+async def test_a_full_disk_is_told_soon_and_also_while_the_database_is_down_for_it(
+    memory: StoreSetup, store: InstrumentedStore
+) -> None:
+    engine = await opened(await memory.engine(store))
+    full = DiskFull("the database's disk is full")
+    store.faults.append(full)
+    store.always = AWAY
+    asked_at = time.monotonic()
+    first, second = await asyncio.gather(*await sent(engine, submit(), submit()))
+    third = await engine.call(submit())
+    assert time.monotonic() - asked_at < 2 * 2.0
+    for refusal in (first, second, third):
+        assert refusal.code == "OVERLOADED"
+        assert "the database's disk is full; since then: the database is away" in refusal.message
+    store.always = None
+    assert isinstance(await engine.call(submit()), Submitted)
+    store.faults.extend([AWAY] * 8)
+    assert isinstance(await engine.call(submit()), Submitted), "it is waited for as before"
+
+
 async def test_a_command_that_breaks_the_rules_fails_alone(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
@@ -544,7 +564,7 @@ async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waitin
     def deaf(changes: object, told: object) -> None:
         raise RuntimeError("nobody listens")
 
-    committer = Committer(await memory.watched(), POLICY, QUICK, deaf, no_hints, [])
+    committer = Committer(await memory.watched(), POLICY, QUICK, deaf, deaf, no_hints, [])
     async with asyncio.timeout(20):
         assert isinstance((await committer.call((submit(),)))[0], Submitted)
         assert isinstance((await committer.call((submit(),)))[0], Submitted)

@@ -12,7 +12,17 @@ from ficha.core import commands as c
 from ficha.core.needs import Needs
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
-from ficha.store.base import ASKED_MS, CommitUnknown, Decision, SchemaMismatch, StoreError, Transient, Unavailable
+from ficha.store.base import (
+    ASKED_MS,
+    CommitUnknown,
+    Decision,
+    DiskFull,
+    ReadOnly,
+    SchemaMismatch,
+    StoreError,
+    Transient,
+    Unavailable,
+)
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.errors import after_commit, translated
 from ficha.testing import ManualClock
@@ -225,6 +235,29 @@ async def test_a_read_only_database_is_unavailable_and_can_be_read(postgres_url:
         [_] = await store.read(q.ListAccounts())
 
 
+async def test_a_server_that_became_read_only_is_left_for_another(postgres_url: str) -> None:
+    """Of several hosts in the URL another one may be the primary now."""
+    async with opened(postgres_url, committers=1) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        async with store._writers.take() as writer:
+            writer.terminate()
+        with pytest.raises(ReadOnly, match="read-only"):
+            await run(store, submit())
+        await connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        await run(store, submit())
+
+
+class ServerDown(asyncpg.DiskFullError):
+    severity_en = "PANIC"
+
+
+def test_an_error_with_which_the_server_goes_down_proves_nothing_about_a_commit() -> None:
+    assert type(after_commit(ServerDown("no space left for its log"))) is CommitUnknown
+    assert type(translated(ServerDown("no space left for its log"))) is DiskFull
+
+
 async def test_tables_that_are_gone_are_a_mismatch_of_schemas(postgres_url: str) -> None:
     async with opened(postgres_url) as store:
         await prepare(store)
@@ -245,8 +278,8 @@ async def test_tables_that_are_gone_are_a_mismatch_of_schemas(postgres_url: str)
         (asyncpg.AdminShutdownError("x"), Unavailable),
         (asyncpg.CannotConnectNowError("x"), Unavailable),
         (asyncpg.TooManyConnectionsError("x"), Unavailable),
-        (asyncpg.ReadOnlySQLTransactionError("x"), Unavailable),
-        (asyncpg.DiskFullError("x"), Unavailable),
+        (asyncpg.ReadOnlySQLTransactionError("x"), ReadOnly),
+        (asyncpg.DiskFullError("x"), DiskFull),
         (asyncpg.IdleInTransactionSessionTimeoutError("x"), Unavailable),
         (asyncpg.InterfaceError("connection is closed"), Unavailable),
         (asyncpg.InternalClientError("another operation is in progress"), Unavailable),
@@ -271,7 +304,7 @@ def test_errors_tell_what_to_do(error: Exception, told: type[StoreError]) -> Non
         (asyncpg.AdminShutdownError("x"), CommitUnknown),
         (asyncpg.ConnectionDoesNotExistError("x"), CommitUnknown),
         (asyncpg.SerializationError("x"), Transient),
-        (asyncpg.DiskFullError("x"), Unavailable),
+        (asyncpg.DiskFullError("x"), DiskFull),
         (asyncpg.UniqueViolationError("x"), StoreError),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value.__name__,

@@ -210,7 +210,7 @@ async def test_a_file_that_may_only_be_read_is_refused(setup: StoreSetup, path: 
         answer = start_program(program, file).communicate()[0]
     finally:
         shutil.rmtree(shared)
-    assert answer.startswith(f"Unavailable {file} cannot be written")
+    assert answer.startswith(f"ReadOnly {file} cannot be written")
     assert "must be writable" in answer
 
 

@@ -34,7 +34,17 @@ from ..core.outcomes import Outcome, Refusal
 from ..core.policy import Policy
 from ..core.snapshot import Snapshot
 from ..futures import fail, settle, wake
-from ..store.base import ClaimsWithSubmits, Committed, CommitUnknown, Decision, Hints, Store, Transient, Unavailable
+from ..store.base import (
+    ClaimsWithSubmits,
+    Committed,
+    CommitUnknown,
+    Decision,
+    DiskFull,
+    Hints,
+    Store,
+    Transient,
+    Unavailable,
+)
 from .fair_queue import FairQueue, Ticket
 
 log = logging.getLogger("ficha.engine")
@@ -54,6 +64,10 @@ TOOK_MOST_S = 5.0
 was suspended."""
 
 
+FULL_S: Final = 1.0
+"""How long a call waits for a database whose disk is full: it will hardly have space again by itself."""
+
+
 class CommitLimits(Struct, frozen=True):
     """How a committer behaves.
 
@@ -62,7 +76,8 @@ class CommitLimits(Struct, frozen=True):
         to 20,000.
     account_weight: the same for the calls of one account, so that they do not cause refusals for other accounts.
         Defaults to 10,000.
-    give_up_s: how long a call waits for an unreachable database before it is refused. Defaults to 30 s.
+    give_up_s: how long a call waits for an unreachable database before it is refused. Defaults to 30 s. A database
+        whose disk is full is waited for no longer than a second.
     conflict_tries: how many times a call that loses conflicts is run before it is refused as OVERLOADED. Defaults to
         20.
     backoff_s, backoff_max_s: the first and the longest pause before trying again, drawn with full jitter.
@@ -101,6 +116,7 @@ class Committer:
         policy: Policy,
         limits: CommitLimits,
         published: Callable[[Committed], None],
+        troubled: Callable[[Unavailable], None],
         hints: Hints,
         standing: list[StandingTicket],
     ) -> None:
@@ -110,12 +126,15 @@ class Committer:
         self.policy = policy
         self._limits = limits
         self._published = published
+        self._troubled = troubled
         self._hints = hints
         self._waiting = FairQueue()
         self._standing = standing
         """Waiting claims, shared by all committers of the process."""
         self._number = 0
         self._rests_until = 0.0
+        self._full: DiskFull | None = None
+        """What the database said last, unless it has written since. It may have gone down for it."""
         self._loop = asyncio.get_running_loop()
         self._idle: asyncio.Future[None] | None = None
         self._is_closing = False
@@ -236,6 +255,7 @@ class Committer:
         try:
             committed = await self._durably(tickets)
         except Unavailable as error:
+            self._troubled(error)
             self._refuse(tickets, f"the database is unavailable: {error}")
         except Exception as error:
             if isinstance(error, CommitUnknown):
@@ -278,7 +298,7 @@ class Committer:
         while True:
             tries += 1
             try:
-                return await self._store.transact(self.id, self._number, wanted, decide_group, self._hints)
+                committed = await self._store.transact(self.id, self._number, wanted, decide_group, self._hints)
             except Transient:
                 if tries >= most_tries or time.monotonic() >= give_up_at:
                     raise
@@ -287,10 +307,20 @@ class Committer:
                     if error.attempt is None:
                         raise
                     return error.attempt
-            except Unavailable:
+            except Unavailable as error:
+                if isinstance(error, DiskFull):
+                    self._full = error
+                if self._full is not None:
+                    give_up_at = min(give_up_at, tickets[0].asked_at + FULL_S)
                 if time.monotonic() >= give_up_at:
+                    if self._full not in (None, error):
+                        raise DiskFull(f"{self._full}; since then: {error}") from error
                     raise
-            await self._pause(tries)
+            else:
+                if committed.changes:
+                    self._full = None
+                return committed
+            await self._pause(tries, give_up_at)
 
     async def _was_committed(self, give_up_at: float) -> bool:
         tries = 0
@@ -305,10 +335,12 @@ class Committer:
                         "the database went away in the middle of a commit and does not tell whether it took place "
                         f"({error}). Ask again with the same idempotency key."
                     ) from error
-            await self._pause(tries)
+            await self._pause(tries, give_up_at)
 
-    async def _pause(self, tries: int) -> None:
-        await asyncio.sleep(pause_s(tries, self._limits.backoff_s, self._limits.backoff_max_s))
+    async def _pause(self, tries: int, give_up_at: float) -> None:
+        """No longer than to the time of the last try."""
+        left_s = max(self._limits.backoff_s, give_up_at - time.monotonic())
+        await asyncio.sleep(min(left_s, pause_s(tries, self._limits.backoff_s, self._limits.backoff_max_s)))
 
 
 def _overloaded(what: str) -> Refusal:

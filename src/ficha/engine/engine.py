@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, TypeVar
 from zlib import crc32
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core import commands as c
@@ -20,7 +22,7 @@ from ..core.records import HELD, AnyKeyed, Awaiting, BulkAct, DeclaredHook, Deli
 from ..core.recover import waits
 from ..core.rules import RULES
 from ..core.snapshot import Changes, Snapshot
-from ..store.base import Committed, Decision, GetSnapshot, Query, Store, StoreError
+from ..store.base import Committed, Decision, GetSnapshot, Query, Store, StoreError, Unavailable
 from .committer import CLOSED, CommitLimits, Committer, StandingTicket
 from .event_tail import EventTail
 from .figures import FigureFolder
@@ -38,6 +40,13 @@ SOON: Final = 5 * SECOND
 """A provider poll that is due within this time sends a hint; whoever polls providers finds later ones by itself."""
 FEW: Final = 4
 """A group's commit carries its hints only if the group changes at most this many jobs."""
+
+
+class Trouble(Struct, frozen=True):
+    """Why calls were refused, and when, by this process's own clock."""
+
+    error: Unavailable
+    at: float
 
 
 class Engine:
@@ -63,6 +72,8 @@ class Engine:
         self.figures = FigureFolder(self)
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
         self.hooks = HookKeeper(self)
+        self.trouble: Trouble | None = None
+        """Why the last calls were refused; None once something was committed."""
         self._committers: list[Committer] = []
 
     async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
@@ -70,7 +81,7 @@ class Engine:
         `listen=False`, no hints from other processes are received."""
         standing: list[StandingTicket] = []
         self._committers = [
-            Committer(self.store, self.policy, self.limits, self._published, self._hints, standing)
+            Committer(self.store, self.policy, self.limits, self._published, self._troubled, self._hints, standing)
             for _ in range(self.store.committers)
         ]
         if listen:
@@ -182,8 +193,13 @@ class Engine:
         own = () if self._trigger is None else map(self.wakeups.own, _pools_with_work(changes))
         return {*_stirred(changes), *own}
 
+    def _troubled(self, error: Unavailable) -> None:
+        self.trouble = Trouble(error, time.monotonic())
+
     def _published(self, committed: Committed) -> None:
         changes = committed.changes
+        if changes:
+            self.trouble = None
         self.positions.follow(changes)
         self.wakeups.announce(_stirred(changes), committed.hints)
         self.sweeper.expect(wait / SECOND for wait in waits(changes))

@@ -20,7 +20,7 @@ from starlette.routing import Match, Route
 from ..environment import SettingError
 from ..errors import Refused
 from ..signing import Signer
-from ..store.base import StoreError
+from ..store.base import CommitUnknown, StoreError
 from ..worker import BulkRunner
 from .answer_limits import AnswerLimits
 from .body_thread import BodyThread
@@ -32,6 +32,7 @@ from .limits import BodyLimits
 from .metrics import Metrics
 from .openapi import document
 from .problems import EdgeError, problem_response, refused_response
+from .readiness import Readiness
 from .request_log import RequestLog
 from .routes import ROUTERS
 from .routes.web_pages import page_routes
@@ -100,6 +101,7 @@ class _Opening:
         self._process_secret = process_secret
         self._is_held = process_secret is None
         self._bulk_acts: asyncio.Task[None] | None = None
+        self.readiness = Readiness(app)
         self.is_ours = False
 
     async def __call__(self) -> Ficha:
@@ -112,6 +114,7 @@ class _Opening:
                     await self._hold(self._process_secret)
                     self._is_held = True
                 if self._bulk_acts is None:
+                    await self.readiness.start()
                     self._bulk_acts = asyncio.create_task(BulkRunner(self._app).run(), name="ficha bulk acts")
         return self._app
 
@@ -123,6 +126,7 @@ class _Opening:
             raise
 
     async def close(self) -> None:
+        await self.readiness.stop()
         if self._bulk_acts is not None:
             self._bulk_acts.cancel()
             await asyncio.gather(self._bulk_acts, return_exceptions=True)
@@ -156,7 +160,10 @@ def _add_handlers(server: FastAPI) -> None:
     @server.exception_handler(StoreError)
     async def away(request: Request, error: StoreError) -> Response:
         log.warning("the database cannot be used: %s", error)
-        detail = "the database cannot be reached now; nothing was changed. Try again shortly."
+        if isinstance(error, CommitUnknown):
+            detail = f"{error.says}; ask again, with the same idempotency key."
+        else:
+            detail = f"{error.says}; nothing was changed. Try again shortly."
         return problem_response("OVERLOADED", detail, retry_after_s=2.0, correlation_id=correlation_id(request))
 
     @server.exception_handler(RequestValidationError)

@@ -365,5 +365,8 @@ class RotateBody(Body, frozen=True):
     overlap_s: Seconds | None = None
 
 
-class ProbeAnswer(Struct, frozen=True):
+class ProbeAnswer(Struct, frozen=True, omit_defaults=True):
+    """problem: why the process cannot serve."""
+
     status: Literal["ok", "away"]
+    problem: str | None = None

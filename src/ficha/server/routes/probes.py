@@ -26,13 +26,17 @@ async def healthz(call: Open) -> Response:
 @routes.get("/readyz", summary="Can it serve?")
 @gives(s.ProbeAnswer, also=503)
 async def readyz(call: Open) -> Response:
-    """Whether the database answers; 503 while it does not."""
+    """Whether a submit would be accepted, as it was found in the background at most a few seconds ago; 503 with the
+    reason if not."""
+    opening = call.request.app.state.opening
     try:
-        app = await call.request.app.state.opening()
-        await app.queries.now()
-    except StoreError:
-        return answer(s.ProbeAnswer("away"), 503)
-    return answer(s.ProbeAnswer("ok"))
+        await opening()
+    except StoreError as error:
+        return answer(s.ProbeAnswer("away", error.says), 503)
+    problem = opening.readiness.problem
+    return answer(
+        s.ProbeAnswer("ok") if problem is None else s.ProbeAnswer("away", problem.says), 503 if problem else 200
+    )
 
 
 @routes.get("/metrics", summary="Figures for Prometheus")

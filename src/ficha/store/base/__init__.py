@@ -18,7 +18,18 @@ from .accounts import (
 )
 from .api_keys import ApiKeyList, ApiKeyRow, GetApiKey, GetRevokedApiKeys, ListApiKeys, ListAudit, NumberedLine
 from .bulk_acts import ListBulkActs, ListDueBulkActs
-from .errors import NOT_SHARED, CommitUnknown, SchemaChanged, SchemaMismatch, StoreError, Transient, Unavailable
+from .errors import (
+    NOT_SHARED,
+    CommitUnknown,
+    DiskFailed,
+    DiskFull,
+    ReadOnly,
+    SchemaChanged,
+    SchemaMismatch,
+    StoreError,
+    Transient,
+    Unavailable,
+)
 from .events import (
     EVENTS_SEARCHED,
     Commit,
@@ -103,6 +114,7 @@ from .store import (
     Committed,
     Decide,
     Decision,
+    HasSchema,
     Hints,
     Reader,
     Store,
@@ -143,6 +155,8 @@ __all__ = [
     "Decide",
     "Decision",
     "DeclaredHooks",
+    "DiskFailed",
+    "DiskFull",
     "Due",
     "DuePoll",
     "FigurePoint",
@@ -172,6 +186,7 @@ __all__ = [
     "GetTotal",
     "GetWaiting",
     "GetWebhookEndpoints",
+    "HasSchema",
     "Hints",
     "Horizon",
     "JobMatch",
@@ -224,6 +239,7 @@ __all__ = [
     "Query",
     "QueueCounts",
     "QueueDepth",
+    "ReadOnly",
     "Reader",
     "RetentionPoint",
     "RowsLeft",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from .store import Committed
 
@@ -13,11 +13,18 @@ NOT_SHARED: Final = (
 
 
 class StoreError(Exception):
-    """The database refused or cannot be used as it is; the message says what to do. Nothing was written."""
+    """The database refused or cannot be used as it is; the message says what to do. Nothing was written.
+
+    says: what anybody may be told. The message itself may name hosts, files and settings, which are for operators.
+    """
+
+    says: ClassVar[str] = "the database cannot be used as it is"
 
 
 class Transient(StoreError):
     """The transaction was rolled back by a conflict (deadlock, serialization, lock time-out): run it again."""
+
+    says = "another transaction holds rows that this call needs"
 
 
 class SchemaChanged(Transient):
@@ -25,7 +32,27 @@ class SchemaChanged(Transient):
 
 
 class Unavailable(StoreError):
-    """The database cannot be reached or written now (gone, read-only, full). Nothing was written."""
+    """The database cannot be reached or written now. Nothing was written."""
+
+    says = "the database cannot be reached now"
+
+
+class DiskFull(Unavailable):
+    """The database answers that its disk is full. Nothing was written."""
+
+    says = "the database's disk is full"
+
+
+class DiskFailed(Unavailable):
+    """The database answers that its disk failed. Nothing was written."""
+
+    says = "the database's disk failed"
+
+
+class ReadOnly(Unavailable):
+    """The database answers that it takes no writes. Nothing was written."""
+
+    says = "the database is read-only"
 
 
 class CommitUnknown(StoreError):
@@ -34,6 +61,8 @@ class CommitUnknown(StoreError):
     attempt: what was written, if it was committed; None if that is not known.
     """
 
+    says = "the connection to the database was lost while committing"
+
     def __init__(self, message: str, attempt: Committed | None = None) -> None:
         super().__init__(message)
         self.attempt = attempt
@@ -41,3 +70,5 @@ class CommitUnknown(StoreError):
 
 class SchemaMismatch(StoreError):
     """The database's schema is not the one that this release works with."""
+
+    says = "the database's schema is not the one that this release works with; an operator has to migrate it"

@@ -119,3 +119,11 @@ class ClaimsWithSubmits(Protocol):
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
         """Whether a group that submits jobs to these pools can also claim them without taking longer."""
+
+
+@runtime_checkable
+class HasSchema(Protocol):
+    """A store whose tables others may migrate meanwhile."""
+
+    async def check_schema(self) -> None:
+        """Raises SchemaMismatch unless the schema is still one that this release works with."""

@@ -6,7 +6,17 @@ from typing import Final
 
 import asyncpg
 
-from ..base import Committed, CommitUnknown, SchemaChanged, SchemaMismatch, StoreError, Transient, Unavailable
+from ..base import (
+    Committed,
+    CommitUnknown,
+    DiskFull,
+    ReadOnly,
+    SchemaChanged,
+    SchemaMismatch,
+    StoreError,
+    Transient,
+    Unavailable,
+)
 from ..keyed.tables import KEYED
 
 _CONFLICTS: Final = {
@@ -16,12 +26,14 @@ _CONFLICTS: Final = {
     "57014": "the statement took too long and was cancelled",
 }
 _GONE: Final = {
-    "25006": "the database is read-only; this may be a standby",
-    "53100": "the database's disk is full",
     "53300": "the database has no connection left; lower pool_size or committers, or raise max_connections",
     "57P01": "the database closed the connection",
     "57P02": "the database crashed and is recovering",
     "57P03": "the database is starting or shutting down",
+}
+_REFUSES_WRITES: Final[dict[str, tuple[type[Unavailable], str]]] = {
+    "25006": (ReadOnly, "the database is read-only; this may be a standby"),
+    "53100": (DiskFull, "the database's disk is full; make room or enlarge it, no restart is needed"),
 }
 _GONE_CLASSES: Final = ("08", "53", "57P", "58", "25P")
 """Connection errors, lack of resources, an operator's action, system errors, and time-outs that end a connection."""
@@ -54,6 +66,9 @@ def _by_state(error: Exception, state: str) -> StoreError:
         return Transient(f"{_CONFLICTS[state]}; nothing was kept, run it again: {said}")
     if state == "23505" and getattr(getattr(error, "diag", error), "constraint_name", None) in _RACES:
         return Transient(f"another transaction inserted the same row first; nothing was kept, run it again: {said}")
+    if state in _REFUSES_WRITES:
+        kind, words = _REFUSES_WRITES[state]
+        return kind(f"{words}: {said}")
     if state in _GONE:
         return Unavailable(f"{_GONE[state]}: {said}")
     if state.startswith(_GONE_CLASSES):
@@ -71,9 +86,10 @@ def _by_state(error: Exception, state: str) -> StoreError:
 
 
 def after_commit(error: Exception, attempt: Committed | None = None) -> StoreError:
-    """The store's error for an error of COMMIT. Only an answer of the database proves that nothing was kept."""
+    """The store's error for an error of COMMIT. Only an answer of the database proves that nothing was kept, and one
+    with which the server itself goes down proves nothing."""
     told = translated(error)
-    answered = isinstance(error, asyncpg.PostgresError) and not (error.sqlstate or "").startswith(("08", "57P", "25P"))
+    answered = isinstance(error, asyncpg.PostgresError) and not _ends_session(error)
     if answered or not isinstance(told, Unavailable):
         return told
     return CommitUnknown(
@@ -94,11 +110,17 @@ def is_lost(error: BaseException) -> bool:
     if isinstance(error, asyncpg.ClientConfigurationError):
         return False
     if isinstance(error, asyncpg.PostgresError):
-        return (error.sqlstate or "").startswith(("08", "57P", "25P"))
+        # A server that became read-only is left: another host of the URL may be the primary now.
+        return _ends_session(error) or error.sqlstate == "25006"
     if isinstance(error, asyncpg.InterfaceError):
         return "closed" in str(error) or "released" in str(error)
     # InternalClientError: the driver's state is inconsistent, for example after a message on an idle connection.
     return isinstance(error, OSError | TimeoutError | EOFError | asyncpg.InternalClientError)
+
+
+def _ends_session(error: asyncpg.PostgresError) -> bool:
+    is_last = getattr(error, "severity_en", None) in ("FATAL", "PANIC")
+    return is_last or (error.sqlstate or "").startswith(("08", "57P", "25P"))
 
 
 def _words(error: BaseException) -> str:

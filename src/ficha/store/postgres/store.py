@@ -206,6 +206,10 @@ class PostgresStore(PostgresMigrator):
             with speaking(connection):
                 return await reads.answer(connection, query, self._clock)
 
+    async def check_schema(self) -> None:
+        async with self._readers.take() as connection:
+            await self.check(connection)
+
     async def tidy(self, commits_kept_ms: int) -> bool:
         now = None if self._clock is None else self._clock()
         async with self._readers.take() as connection:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from contextlib import suppress
+
 import apsw
 
-from ..base import SchemaMismatch, StoreError, Transient, Unavailable
+from ..base import DiskFailed, DiskFull, ReadOnly, SchemaMismatch, StoreError, Transient, Unavailable
 
 BREAKS_CONNECTION = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError)
 """After these errors the connection is closed and opened again, because its view of the file may be wrong."""
@@ -12,18 +16,17 @@ BREAKS_CONNECTION = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.Can
 
 def translate(error: apsw.Error, path: str) -> StoreError:
     """The store's error for an error of SQLite. SQLite has rolled back already, or the caller does."""
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _has_no_space(path)):
+        return DiskFull(
+            f"there is no space left for {path}: nothing was written. Free some space; no restart is needed"
+        )
     match error:
         case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
             return Transient(
                 f"another process holds the database's write lock ({path}) and did not release it in time; run it again"
             )
-        case apsw.FullError():
-            return Unavailable(
-                f"there is no space left for {path}: nothing was written. Free some space on its disk; no restart is "
-                "needed"
-            )
         case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return Unavailable(
+            return ReadOnly(
                 f"{path} cannot be written ({error}): the file and its folder must be writable for this user, and the "
                 "disk must not be mounted read-only"
             )
@@ -33,7 +36,7 @@ def translate(error: apsw.Error, path: str) -> StoreError:
                 "user may read and write both"
             )
         case apsw.IOError():
-            return Unavailable(
+            return DiskFailed(
                 f"the disk failed while reading or writing {path} ({error}): look at the system's log. The next call "
                 "opens the file again"
             )
@@ -51,7 +54,14 @@ def translate(error: apsw.Error, path: str) -> StoreError:
                 f"the database refused a row ({error}): nothing was kept. Ficha has a bug, or rows were changed by "
                 "hand; `ficha verify` shows what is wrong"
             )
-        case apsw.SQLError() if "no such" in str(error):
+        case apsw.SQLError() if "no such" in str(error) or "has no column" in str(error):
             return SchemaMismatch(f"the schema of {path} is not complete ({error}): run `ficha migrate up`")
         case _:
             return StoreError(f"SQLite refused ({type(error).__name__}: {error}) on {path}; nothing was kept")
+
+
+def _has_no_space(path: str) -> bool:
+    """SQLite says so only of some of its files."""
+    with suppress(OSError):
+        return shutil.disk_usage(os.path.dirname(os.path.abspath(path))).free < 4_096
+    return False

@@ -136,6 +136,9 @@ class SqliteStore:
     async def read(self, query: Query[T]) -> T:
         return await self._opened(self._reader).call(partial(self._read, query))
 
+    async def check_schema(self) -> None:
+        await self._opened(self._reader).call(self._refuse_unfit)
+
     async def tidy(self, commits_kept_ms: int) -> bool:
         pruned = await self._opened(self._writer).call(partial(self._prune, commits_kept_ms))
         self._journal.see_to()
@@ -282,11 +285,14 @@ class SqliteStore:
 
     def _checked(self, db: apsw.Connection) -> apsw.Connection:
         try:
-            migrations.refuse_unfit(self._path, migrator.state_of(db), self.migrations)
+            self._refuse_unfit(db)
         except BaseException:
             db.close()
             raise
         return db
+
+    def _refuse_unfit(self, db: apsw.Connection) -> None:
+        migrations.refuse_unfit(self._path, migrator.state_of(db), self.migrations)
 
 
 def _nothing(db: apsw.Connection) -> None:
