@@ -359,7 +359,8 @@ class _ScenarioRun:
         verdict: Any = options.get("verdict", "verified")
         body, told = options.get("body", ""), options.get("told")
         attempt = int(options.get("attempt", 0))
-        return c.NoteCallback(line.words[0], attempt, verdict, options.get("ref"), body=body, told=told)
+        ends = options.get("ends") == "yes"
+        return c.NoteCallback(line.words[0], attempt, verdict, options.get("ref"), body=body, told=told, ends=ends)
 
     def _do_poll(self, line: Line) -> c.Command:
         held = line.options.get("held")

@@ -525,6 +525,7 @@ _POLLS = st.one_of(
         verdict=_pick("verified", "unsigned", "forged"),
         ref=_pick(None, "ref-1"),
         told=_pick(None, '{"type": "working"}'),
+        ends=_pick(False, False, True),
     ),
     _make(c.HoldPoll, job_id=_found("away", "away", "any"), hold_ms=_pick(0, 30_000), held_at=_pick(None, None, 0)),
     _make(

@@ -122,16 +122,75 @@ def test_a_call_back_of_an_earlier_run_does_not_end_a_later_one() -> None:
     """)
 
 
-def test_call_backs_without_end_fill_no_table() -> None:
+@pytest.mark.parametrize(("verdict", "kept", "counted"), [("unsigned", 4, 20), ("verified", 3, 3), ("forged", 2, 2)])
+def test_call_backs_without_end_fill_no_table(verdict: c.Verdict, kept: int, counted: int) -> None:
     world = play(f"""
-        policy job_callbacks=3
+        policy job_callbacks=4
         {AWAY}
     """)
     for _ in range(20):
-        world.run(c.NoteCallback("j1", 0, "verified"))
-    assert world.state.jobs["j1"].callbacks == 20
-    assert sum(event.kind == "callback" for event in world.state.events) == 3
+        world.run(c.NoteCallback("j1", 0, verdict))
+    assert world.state.jobs["j1"].callbacks == counted
+    assert sum(event.kind == "callback" for event in world.state.events) == kept
     assert world.faults() == []
+
+
+@pytest.mark.req("A12")
+@pytest.mark.parametrize("most", [1, 2, 3, 20])
+def test_neither_forgeries_nor_progress_push_the_true_end_out_of_what_is_kept(most: int) -> None:
+    world = play(f"""
+        policy job_callbacks={most}
+        {AWAY}
+    """)
+    others: list[c.Verdict] = ["forged", "unread", "verified"]
+    for verdict in others:
+        for _ in range(50):
+            world.run(c.NoteCallback("j1", 0, verdict))
+    for _ in range(50):
+        world.run(c.NoteCallback("j1", 0, "verified", told="the end", ends=True))
+    kept = [event.data or {} for event in world.state.events if event.kind == "callback"]
+    assert (len(kept), [told["told"] for told in kept if "told" in told]) == (most, ["the end"])
+
+
+@pytest.mark.req("A12", "B2")
+def test_a_job_whose_word_nobody_has_read_is_not_failed_by_its_time_limit() -> None:
+    play(f"""
+        {AWAY}
+        callback j1 verdict=forged                 -> kept
+        callback j1 ends=yes                       -> asks
+        +21m
+        recover j1                                 -> nothing
+        +5h
+        poll j1 hold=30s                           -> held
+        +10m
+        poll j1 hold=30s                           -> held
+        recover j1                                 -> nothing
+        +10m
+        recover j1                                 -> failed
+        event j1 failed                            -> error='the provider did not answer within 1200 s'
+    """)
+
+
+def test_a_job_whose_word_nobody_reads_ends_with_the_longest_time_of_any_job() -> None:
+    play(f"""
+        policy max_age_ms=24h
+        {AWAY}
+        callback j1 ends=yes                       -> asks
+        +23h
+        recover j1                                 -> nothing
+        +1h
+        recover j1                                 -> failed
+    """)
+
+
+@pytest.mark.parametrize("told", ["", "verdict=unsigned", "attempt=1 ends=yes", "ref=r2 ends=yes"])
+def test_what_is_no_word_about_the_jobs_end_holds_no_job(told: str) -> None:
+    play(f"""
+        {AWAY}
+        callback j1 {told}
+        +20m
+        recover j1                                 -> failed
+    """)
 
 
 def test_of_a_job_that_does_not_exist_no_call_back_is_kept() -> None:

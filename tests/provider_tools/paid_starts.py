@@ -7,6 +7,9 @@ start.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ficha import Ficha
@@ -20,6 +23,8 @@ from ficha.providers import (
     RunningHub,
     StateFields,
 )
+from ficha.worker import collector
+from tests.support.processes import ForkedProcess
 
 SIMULATOR, PUBLIC = "PAID_STARTS_SIMULATOR", "PAID_STARTS_PUBLIC_URL"
 OUR_SECRET = "the secret of the deployment under test"  # noqa: S105 (of a test)
@@ -91,7 +96,22 @@ def build(url: str) -> Ficha:
     return app
 
 
+@contextmanager
+def worker(log: Path, *options: str) -> Iterator[ForkedProcess]:
+    url = os.environ["FICHA_DATABASE_URL"]
+    arguments = ["worker", "--app", "tests.provider_tools.paid_starts:app", "--database", url, *options]
+    with open(log, "ab") as file:
+        process = ForkedProcess("ficha.cli", arguments, env=os.environ, stdout=file, stderr=file)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=20)
+
+
 def __getattr__(name: str) -> Any:
     if name == "app":
+        collector.SERVERS_AFTER_S = 0.2
         return build(os.environ["FICHA_DATABASE_URL"])
     raise AttributeError(name)

@@ -2,90 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ficha import Ficha
-from tests.provider_tools import paid_starts
 from tests.provider_tools.loopback import ended, in_state
-from tests.support.postgres_databases import emptied
-from tests.support.processes import ForkedProcess
-from tests.support.provider_simulator import Receiver, Simulated, receiver, simulated
+from tests.provider_tools.paid_starts import worker
+from tests.support.provider_simulator import Receiver, Simulated
 from tests.support.waiting import until
 
 KEYLESS = ("replicate", "fal", "runninghub", "plain")
 
 
-@pytest.fixture(scope="module")
-def _simulator() -> Iterator[Simulated]:
-    with simulated() as simulator:
-        yield simulator
-
-
-@pytest.fixture
-def simulator(_simulator: Simulated, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulated]:
-    monkeypatch.setenv(paid_starts.SIMULATOR, _simulator.url)
-    yield _simulator
-    _simulator.reset()
-
-
-@pytest.fixture
-def callbacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    with receiver() as listening:
-        monkeypatch.setenv(paid_starts.PUBLIC, listening.url)
-        yield listening
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def app(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    simulator: Simulated,
-    callbacks: Receiver,
-) -> AsyncIterator[Ficha]:
-    """The application without a worker, in the database of the worker processes."""
-
-    async def opened(url: str) -> AsyncIterator[Ficha]:
-        monkeypatch.setenv("FICHA_DATABASE_URL", url)
-        async with paid_starts.build(url) as app:
-            await app.open_account("ana", credits=100)
-            yield app
-            assert await app.verify() == []
-
-    if request.param == "sqlite":
-        async for app in opened(f"sqlite:///{tmp_path / 'ficha.db'}"):
-            yield app
-    else:
-        async with emptied(request.getfixturevalue("shared_database")) as url:
-            async for app in opened(url):
-                yield app
-
-
-@contextmanager
-def worker(log: Path, *options: str) -> Iterator[ForkedProcess]:
-    url = os.environ["FICHA_DATABASE_URL"]
-    arguments = ["worker", "--app", "tests.provider_tools.paid_starts:app", "--database", url, *options]
-    with open(log, "ab") as file:
-        process = ForkedProcess("ficha.cli", arguments, env=os.environ, stdout=file, stderr=file)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait(timeout=20)
-
-
-async def killed_in_a_start(app: Ficha, simulator: Simulated, tool: str, log: Path, *, by: int = signal.SIGKILL) -> str:
+async def killed_in_a_start(
+    paid: Ficha, simulator: Simulated, tool: str, log: Path, *, by: int = signal.SIGKILL
+) -> str:
     """A job whose worker was killed while the provider had its start and had not answered."""
     simulator.answer(on="start", slow=5.0, after=True)
-    job_id = (await app.submit(tool, {}, account="ana")).job_id
+    job_id = (await paid.submit(tool, {}, account="ana")).job_id
     with worker(log, *(["--grace", "0"] if by == signal.SIGTERM else [])) as doomed:
         await until(simulator.tasks, what="the provider has the start")
         doomed.send_signal(by)
@@ -93,8 +30,8 @@ async def killed_in_a_start(app: Ficha, simulator: Simulated, tool: str, log: Pa
     return job_id
 
 
-async def kinds(app: Ficha, job_id: str) -> list[str]:
-    return [event.kind for event in await app.events(job=job_id)]
+async def kinds(paid: Ficha, job_id: str) -> list[str]:
+    return [event.kind for event in await paid.events(job=job_id)]
 
 
 @pytest.mark.long_on("postgresql-fal", "postgresql-runninghub", "postgresql-plain")
@@ -102,32 +39,32 @@ async def kinds(app: Ficha, job_id: str) -> list[str]:
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
 @pytest.mark.parametrize("tool", KEYLESS)
 async def test_a_start_that_may_have_been_received_is_not_made_again_by_the_next_process(
-    app: Ficha, simulator: Simulated, tmp_path: Path, tool: str, by: int
+    paid: Ficha, simulator: Simulated, tmp_path: Path, tool: str, by: int
 ) -> None:
     simulator.task(hold=True)
-    job_id = await killed_in_a_start(app, simulator, tool, log := tmp_path / "log", by=by)
+    job_id = await killed_in_a_start(paid, simulator, tool, log := tmp_path / "log", by=by)
     with worker(log):
-        job = await ended(app, job_id)
+        job = await ended(paid, job_id)
     assert (job.status, job.attempts, job.refunded) == ("failed", 1, 5), log.read_text()[-2_000:]
     assert f"{tool} may have received the start" in job.error
     assert "internal reason" in job.user_error
     assert len(simulator.tasks()) == 1
     # An operator may decide to run it again.
-    assert [dead.id for dead in (await app.dead_letters()).items] == [job_id]
+    assert [dead.id for dead in (await paid.dead_letters()).items] == [job_id]
 
 
 @pytest.mark.long_on("postgresql-fal", "postgresql-runninghub")
 @pytest.mark.req("A12", "B3")
 @pytest.mark.parametrize("tool", ["replicate", "fal", "runninghub"])
 async def test_work_whose_start_was_lost_is_found_by_its_call_back_and_delivered(
-    app: Ficha, simulator: Simulated, callbacks: Receiver, tmp_path: Path, tool: str
+    paid: Ficha, simulator: Simulated, callbacks: Receiver, tmp_path: Path, tool: str
 ) -> None:
-    job_id = await killed_in_a_start(app, simulator, tool, log := tmp_path / "log")
+    job_id = await killed_in_a_start(paid, simulator, tool, log := tmp_path / "log")
     received = (await _called(callbacks))[0]
     _, _, _, provider, token = received.path.split("/")
-    await app.receive_callback(provider, token, received.headers, received.body)
+    await paid.receive_callback(provider, token, received.headers, received.body)
     with worker(log):
-        job = await ended(app, job_id)
+        job = await ended(paid, job_id)
     assert (job.status, len(job.result["files"]), job.refunded) == ("completed", 1, 0), log.read_text()[-2_000:]
     assert len(simulator.tasks()) == 1
 
@@ -138,56 +75,56 @@ async def _called(callbacks: Receiver) -> list[Any]:
 
 @pytest.mark.req("B3")
 async def test_a_provider_that_finds_work_by_our_name_is_asked_for_it(
-    app: Ficha, simulator: Simulated, tmp_path: Path
+    paid: Ficha, simulator: Simulated, tmp_path: Path
 ) -> None:
-    job_id = await killed_in_a_start(app, simulator, "findable", log := tmp_path / "log")
+    job_id = await killed_in_a_start(paid, simulator, "findable", log := tmp_path / "log")
     with worker(log):
-        job = await ended(app, job_id)
+        job = await ended(paid, job_id)
     assert job.status == "completed", log.read_text()[-2_000:]
     assert (len(simulator.tasks()), len(simulator.log("find"))) == (1, 1)
-    history = await kinds(app, job_id)
+    history = await kinds(paid, job_id)
     assert (history.count("requested"), history.count("accepted")) == (1, 1)
 
 
 async def test_a_provider_that_has_nothing_under_our_name_starts_the_work_once(
-    app: Ficha, simulator: Simulated, tmp_path: Path
+    paid: Ficha, simulator: Simulated, tmp_path: Path
 ) -> None:
     simulator.answer("close", on="start")
     with worker(log := tmp_path / "log"):
-        job_id = (await app.submit("findable", {}, account="ana")).job_id
-        job = await ended(app, job_id)
+        job_id = (await paid.submit("findable", {}, account="ana")).job_id
+        job = await ended(paid, job_id)
     assert job.status == "completed", log.read_text()[-2_000:]
     assert len(simulator.tasks()) == 1
     assert simulator.log("find")
-    assert (await kinds(app, job_id)).count("requested") == 2
+    assert (await kinds(paid, job_id)).count("requested") == 2
 
 
 @pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("tool", KEYLESS)
 async def test_a_start_that_the_provider_certainly_did_not_take_is_made_again(
-    app: Ficha, simulator: Simulated, tmp_path: Path, tool: str
+    paid: Ficha, simulator: Simulated, tmp_path: Path, tool: str
 ) -> None:
     simulator.answer("429", on="start", retry_after="0.1")
     with worker(log := tmp_path / "log"):
-        job_id = (await app.submit(tool, {}, account="ana")).job_id
-        job = await ended(app, job_id)
+        job_id = (await paid.submit(tool, {}, account="ana")).job_id
+        job = await ended(paid, job_id)
     assert (job.status, job.attempts) == ("completed", 0), log.read_text()[-2_000:]
     assert len(simulator.tasks()) == 1
 
 
 @pytest.mark.req("B3")
 async def test_a_run_that_is_lost_while_it_waits_for_its_turn_made_no_start(
-    app: Ficha, simulator: Simulated, tmp_path: Path
+    paid: Ficha, simulator: Simulated, tmp_path: Path
 ) -> None:
-    provider = app.tools["busy"].provider
+    provider = paid.tools["busy"].provider
     assert provider is not None
-    async with app.turn(provider):
-        job_id = (await app.submit("busy", {}, account="ana")).job_id
+    async with paid.turn(provider):
+        job_id = (await paid.submit("busy", {}, account="ana")).job_id
         with worker(log := tmp_path / "log") as doomed:
-            await in_state(app, job_id, "starting")
+            await in_state(paid, job_id, "starting")
             doomed.kill()
             doomed.wait(timeout=20)
     with worker(log):
-        job = await ended(app, job_id)
+        job = await ended(paid, job_id)
     assert (job.status, job.attempts, len(simulator.tasks())) == ("completed", 0, 1), log.read_text()[-2_000:]
-    assert (await kinds(app, job_id)).count("requested") == 1
+    assert (await kinds(paid, job_id)).count("requested") == 1

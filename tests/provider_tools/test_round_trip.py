@@ -261,6 +261,74 @@ async def test_of_two_words_that_contradict_each_other_one_counts(url: str, serv
         assert await money(app) == (PAID_BACK if first == "failed" else PAID)
 
 
+@pytest.mark.parametrize("order", ["error then success", "success then error"])
+async def test_of_two_words_before_anybody_looked_the_first_one_counts(
+    url: str, server: LoopbackServer, order: str
+) -> None:
+    """Also if the first is too long to be kept, so that its result is fetched."""
+    async with studio(url, LoopbackProvider(server.url())) as app:
+        job_id = await submitted(app)
+        assert await app.run_worker(burst=True) == 1
+        ref, long = server.starts[0]["ref"], "x" * 20_000
+        tell = [lambda: server.fail(ref, long), lambda: server.succeed(ref, long)]
+        for act in tell if order.startswith("error") else tell[::-1]:
+            act()
+            assert await call_back(app, server) == "verified"
+        # Its state is asked for by nobody, and says what was said last.
+        server.succeed(ref, long)
+        await app.run_worker(burst=True)
+        job = await app.job(job_id)
+        assert (job.status, job.callbacks, server.asked) == (
+            "failed" if order.startswith("error") else "completed",
+            2,
+            [],
+        )
+        assert await money(app) == (PAID_BACK if order.startswith("error") else PAID)
+
+
+@pytest.mark.req("A12", "B2")
+async def test_a_word_that_nobody_read_in_time_is_read_before_the_job_fails(url: str, server: LoopbackServer) -> None:
+    provider = LoopbackProvider(server.url())
+    app = studio(url, provider)
+
+    @app.provider_tool(provider, cost=5, timeout=2.5)
+    async def quick(job: JobContext) -> ProviderCall:
+        return ProviderCall("painter", {})
+
+    async with app:
+        await app.open_account("ana", credits=100)
+        told, silent = [(await app.submit("quick", {}, account="ana")).job_id for _ in range(2)]
+        assert await app.run_worker(burst=True) == 2
+        start = next(start for start in server.starts if start["key"].startswith(told))
+        server.succeed(start["ref"], "in time")
+        headers, body = server.callback(start["ref"])
+        for _ in range(8):
+            await app.receive_callback("loopback", token_of(start), headers, body)
+        # Of two jobs whose time is up, the one without a word fails.
+        assert (await ended(app, silent)).error == "the provider did not answer within 2.5 s"
+        assert (await app.job(told)).status == "running"
+        async with working(app):
+            job = await ended(app, told)
+        assert (job.status, job.result["output"]) == ("completed", "in time")
+        assert await app.verify() == []
+
+
+@pytest.mark.req("A12")
+async def test_forged_call_backs_cannot_push_the_true_one_out_of_what_is_kept(url: str, server: LoopbackServer) -> None:
+    async with studio(url, LoopbackProvider(server.url())) as app:
+        job_id = await submitted(app)
+        assert await app.run_worker(burst=True) == 1
+        server.succeed(server.starts[0]["ref"], "the truth")
+        for _ in range(25):
+            with pytest.raises(Refused):
+                await call_back(app, server, secret="another's")  # noqa: S106 (a forger's)
+        assert await call_back(app, server) == "verified"
+        await app.run_worker(burst=True)
+        job = await app.job(job_id)
+        assert (job.status, job.result["output"], server.asked) == ("completed", "the truth", [])
+        assert (await kinds(app, job_id)).count("callback") == 11
+
+
 @pytest.mark.req("A11")
 async def test_the_providers_own_words_reach_the_user_and_are_final_where_it_says_so(
     url: str, server: LoopbackServer

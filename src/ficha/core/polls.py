@@ -3,6 +3,9 @@
 A call-back ends no job. It is stored, and makes a poll due at once. The process that holds this poll asks the provider,
 or reads what a verified call-back said, and ends the job with `Finish`, as after any other poll. So there is one way to
 the end, and if it breaks off anywhere, the next poll begins it again.
+
+What a verified call-back says of the end is the provider's word, and the first word counts. A job whose word nobody has
+read yet is not failed by its time limit.
 """
 
 from __future__ import annotations
@@ -25,16 +28,37 @@ def note_callback(ws: Workspace, command: NoteCallback) -> CallbackNoted | Refus
     job = ws.job(command.job_id)
     if job is None:
         return no_job(command.job_id)
-    job = replace(job, callbacks=job.callbacks + 1)
-    if job.callbacks <= ws.policy.job_callbacks and job.removed_at is None:
+    has_place = job.callbacks < _places(command, ws.policy.job_callbacks)
+    if has_place and job.removed_at is None:
         job = replace(job, events=job.events + 1)
         ws.add_event(job, "callback", **_kept(command))
+    if has_place or _is_word(command):
+        job = replace(job, callbacks=job.callbacks + 1)
     asks = _asks(job, command)
     if asks:
         assert isinstance(job.place, Awaiting)
-        job = replace(job, place=replace(job.place, poll_at=ws.now))
+        assert job.started_at is not None
+        place = replace(job.place, poll_at=ws.now)
+        if command.ends:
+            # Until somebody reads it, for as long as a job may take at all.
+            longest_at = job.started_at + ws.policy.max_age_ms * MILLISECOND
+            place = replace(place, deadline_at=max(place.deadline_at, longest_at))
+        job = replace(job, place=place)
     ws.put_job(job)
     return CallbackNoted(job.id, asks, job.spec, job.status, job.epoch)
+
+
+def _is_word(command: NoteCallback) -> bool:
+    """Whether it is the provider's word, as far as anybody can tell: those of a provider that signs nothing, too."""
+    return command.ends or command.verdict == "unsigned"
+
+
+def _places(command: NoteCallback, most: int) -> int:
+    """How many call-backs may be kept before this one so that it is kept too. What was not proven has half of the
+    places, and the last one is for a verified end: so neither forgeries nor progress push that out."""
+    if _is_word(command):
+        return most
+    return most - 1 if command.verdict == "verified" else most // 2
 
 
 def _asks(job: Job, command: NoteCallback) -> bool:
@@ -70,7 +94,10 @@ def hold_poll(ws: Workspace, command: HoldPoll) -> PollHeld:
     may_hold = job.place.poll_at <= ws.now if command.held_at is None else job.place.poll_at == command.held_at
     if not may_hold:
         return PollHeld(None)
-    job = replace(job, place=replace(job.place, poll_at=ws.now + command.hold_ms * MILLISECOND))
+    # From the first look at the provider's word, its files may take as long as a run.
+    deadline_at = min(job.place.deadline_at, ws.now + job.spec.timeout_ms * MILLISECOND)
+    poll_at = ws.now + command.hold_ms * MILLISECOND
+    job = replace(job, place=replace(job.place, poll_at=poll_at, deadline_at=deadline_at))
     ws.put_job(job)
     return PollHeld(job)
 

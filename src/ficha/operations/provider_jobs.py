@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import tracing
 from .. import validation as arg
@@ -27,12 +28,14 @@ from ..providers import (
     Provider,
     ProviderBusy,
     ProviderError,
+    ProviderFailed,
     ProviderHttp,
     ProviderStatus,
+    ProviderSucceeded,
     ProviderWorking,
     ReceivedCallback,
 )
-from ..providers.base import BUSY_S, RequestTurn
+from ..providers.base import BUSY_S, WORDS_LENGTH, RequestTurn
 from ..redaction import redacted
 from ..store.base import DuePoll, GetJobs, ListJobEvents, ListPolls, StoreError
 from ..trace_context import of_request, run_context
@@ -169,7 +172,7 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
         at = time.time() if received_at is None else received_at
         callback = ReceivedCallback({name.lower(): text for name, text in headers.items()}, body, at)
         verdict, status = await self._verified(found, callback, job_id)
-        told = None if status is None else msgspec.json.encode(status).decode()
+        told = None if status is None else _told(status, self.limits.callback_bytes)
         noted = await self._ask(
             c.NoteCallback(
                 job_id,
@@ -178,7 +181,8 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
                 _ref_of(found, callback),
                 _kept_headers(callback.headers),
                 kept_body(body, self.limits.callback_bytes),
-                told if told is not None and len(told.encode()) <= self.limits.callback_bytes else None,
+                told,
+                ends=isinstance(status, ProviderSucceeded | ProviderFailed),
             ),
             CallbackNoted,
         )
@@ -245,10 +249,10 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
         return [event for event in events if (event.data or {})["attempt"] == job.attempts]
 
     async def kept_word(self, job: Job) -> ProviderStatus | None:
-        """The end of this run as the provider's last verified call-back reported it; None if none did."""
+        """The end of this run as the provider's first verified call-back about it reported it; None if none did."""
         if not job.callbacks or not isinstance(job.place, Awaiting):
             return None
-        for event in reversed(await self._events_of(job, "callback")):
+        for event in await self._events_of(job, "callback"):
             kept = event.data or {}
             if kept["verdict"] == "verified" and is_named(job.place, kept.get("about")) and "told" in kept:
                 status: ProviderStatus = msgspec.json.decode(kept["told"], type=ProviderStatus)
@@ -314,6 +318,17 @@ def _ref_of(provider: Provider, callback: ReceivedCallback) -> str | None:
         log.exception("the reference in a call-back of %s could not be read", provider.name)
         return None
     return None if ref is None else str(ref)[:REF_LENGTH]
+
+
+def _told(status: ProviderStatus, most: int) -> str | None:
+    """What a call-back says of the work, in at most `most` bytes. A result that is longer will be asked for."""
+    match status:
+        case ProviderSucceeded(result) if result is not None and len(msgspec.json.encode(status)) > most:
+            status = ProviderSucceeded()
+        case ProviderFailed(error):
+            # A character may take six bytes of JSON.
+            status = replace(status, error=error[: min(WORDS_LENGTH, most // 6)])
+    return msgspec.json.encode(status).decode()
 
 
 def _kept_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from ..environment import SettingError
 from ..errors import Refused
 from ..signing import Signer
 from ..store.base import CommitUnknown, StoreError
-from ..worker import BulkRunner
+from ..worker import BulkRunner, Collector, DueRunner, collector
 from .answer_limits import AnswerLimits
 from .body_thread import BodyThread
 from .cursors import Cursors
@@ -92,20 +92,20 @@ class Server(FastAPI):
 
 
 class _Opening:
-    """Opens the application once, at the first call. Also takes the duty of a process without FICHA_SECRET and runs
-    bulk acts."""
+    """Opens the application once, at the first call. Also takes the duty of a process without FICHA_SECRET, runs bulk
+    acts, and collects the results of providers that no worker collects."""
 
     def __init__(self, app: Ficha, process_secret: ProcessSecret | None) -> None:
         self._app = app
         self._lock = asyncio.Lock()
         self._process_secret = process_secret
         self._is_held = process_secret is None
-        self._bulk_acts: asyncio.Task[None] | None = None
+        self._runners: list[asyncio.Task[None]] = []
         self.readiness = Readiness(app)
         self.is_ours = False
 
     async def __call__(self) -> Ficha:
-        if not (self._is_held and self._app.is_open and self._bulk_acts is not None):
+        if not (self._is_held and self._app.is_open and self._runners):
             async with self._lock:
                 if not self._app.is_open:
                     await self._app.open()
@@ -113,9 +113,11 @@ class _Opening:
                 if not self._is_held and self._process_secret is not None:
                     await self._hold(self._process_secret)
                     self._is_held = True
-                if self._bulk_acts is None:
+                if not self._runners:
                     await self.readiness.start()
-                    self._bulk_acts = asyncio.create_task(BulkRunner(self._app).run(), name="ficha bulk acts")
+                    self._runners = [
+                        asyncio.create_task(runner.run(), name=f"ficha {runner.what}") for runner in _beside(self._app)
+                    ]
         return self._app
 
     async def _hold(self, process_secret: ProcessSecret) -> None:
@@ -127,13 +129,20 @@ class _Opening:
 
     async def close(self) -> None:
         await self.readiness.stop()
-        if self._bulk_acts is not None:
-            self._bulk_acts.cancel()
-            await asyncio.gather(self._bulk_acts, return_exceptions=True)
+        for runner in self._runners:
+            runner.cancel()
+        await asyncio.gather(*self._runners, return_exceptions=True)
         if self._process_secret is not None:
             await self._process_secret.release(self._app)
         if self.is_ours:
             await self._app.close()
+
+
+def _beside(app: Ficha) -> list[DueRunner]:
+    """What a server runs beside its answers."""
+    has_providers = any(tool.provider is not None for tool in app.tools.values())
+    collectors = [Collector(app, app.tools, after_s=collector.SERVERS_AFTER_S)] if has_providers else []
+    return [BulkRunner(app), *collectors]
 
 
 @asynccontextmanager

@@ -2,6 +2,9 @@
 
 A job is held while its provider is polled, until a time that is renewed. If the process dies, the hold expires and
 another process polls. If a verified call-back told how the work ended, it is used instead of a poll.
+
+Workers collect what is due at once. A server collects what no worker took, so that call-backs finish jobs, and what
+providers made is copied, also while no worker runs.
 """
 
 from __future__ import annotations
@@ -48,16 +51,21 @@ AT_ONCE: Final = 20
 """The most jobs that are collected at a time."""
 HOLD_S = 30.0
 """How long a job is held before its holder is treated as dead. The hold is renewed after a third of that time."""
+SERVERS_AFTER_S = 5.0
+"""How long a server leaves a due job to the workers."""
 MILLISECONDS: Final = 1_000
 
 
 class Collector(DueRunner):
-    """Collects the results of these tools' jobs."""
+    """Collects the results of these tools' jobs. after_s: how long a job must have been seen due before it is
+    collected here."""
 
     what = "jobs of providers"
 
-    def __init__(self, operations: ProviderOperations, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, operations: ProviderOperations, tools: Mapping[str, Tool], *, after_s: float = 0.0) -> None:
         super().__init__()
+        self._after_s = after_s
+        self._due_since: dict[str, float] = {}
         self._operations = operations
         self._tools = tools
         self._providers = {name: tool.provider for name, tool in tools.items() if tool.provider is not None}
@@ -69,13 +77,23 @@ class Collector(DueRunner):
         # Jobs under way are listed too if a call-back has arrived meanwhile; they are polled again when they end.
         listed = await self._operations.due_polls(self._providers, AT_ONCE + 1)
         under_way = {*self._tasks.values()}
-        due = [poll.job_id for poll in listed if not poll.wait_ms and poll.job_id not in under_way][:free]
+        due = self._left([poll.job_id for poll in listed if not poll.wait_ms and poll.job_id not in under_way])[:free]
         if waits := [poll.wait_ms for poll in listed if poll.wait_ms]:
             self._look_within(waits[0] / MILLISECONDS)
         held = [job for job in await asyncio.gather(*map(self._hold, due)) if job is not None]
         for job in held:
             self._start(self._collect(job), job.id)
         return len(held)
+
+    def _left(self, due: list[str]) -> list[str]:
+        """Those of the due jobs that have been due for long enough."""
+        if not self._after_s:
+            return due
+        now = time.monotonic()
+        self._due_since = {job_id: self._due_since.get(job_id, now) for job_id in due}
+        if waits := [self._after_s - (now - at) for at in self._due_since.values() if now - at < self._after_s]:
+            self._look_within(min(waits))
+        return [job_id for job_id in due if now - self._due_since[job_id] >= self._after_s]
 
     def _heard(self) -> int:
         return self._operations.polls_heard()

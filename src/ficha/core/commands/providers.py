@@ -70,7 +70,7 @@ class NoteCallback(Command, frozen=True):
     """Stores a call-back, which came with the token of the job's run, and makes a poll of the provider due at once.
 
     attempt: how many runs failed before that run. ref: the provider's reference in the call-back, if any. told: what
-    the call-back says of the work (JSON text), if it is verified.
+    the call-back says of the work (JSON text), if it is verified. ends: whether it says that the work has ended.
     """
 
     job_id: str
@@ -80,6 +80,7 @@ class NoteCallback(Command, frozen=True):
     headers: dict[str, str] = field(default_factory=dict)
     body: str = ""
     told: str | None = None
+    ends: bool = False
 
 
 class HoldPoll(Command, frozen=True):

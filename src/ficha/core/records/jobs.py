@@ -85,7 +85,7 @@ class Job(Record, frozen=True):
     late_finishes: int = 0
     """Finishes that came too late and changed nothing. The first of them is kept as an event."""
     callbacks: int = 0
-    """Call-backs of its provider, whether they were believed or not. The first ones are kept as events."""
+    """Call-backs of its provider. The first ones are kept as events; forged ones count only as far as they are kept."""
     removed_at: int | None = None
     """When the work was removed, by its owner or by its age: what it was made from and what came of it. The row and the
     ledger stay."""

@@ -36,7 +36,8 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     deadline_at: when its time is up: a job that was started fails then; one that never was is cancelled.
     waited_in_queue: seconds from its creation to its first start, or to now or its end if it never started.
     late_finishes: how many finishes came too late and changed nothing; the first is among its events.
-    callbacks: how often its provider has called back; the first `Limits.job_callbacks` are among its events.
+    callbacks: how often its provider has called back; the first `Limits.job_callbacks` are among its events. Forged
+        ones, and those that report progress, count only as far as they are kept.
     error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
     user_error: the text that its owner may see: what the tool wrote for its owner, or a plain sentence.
     removed_at: when the work was removed, by its owner or by its age. Its payload and result are null since then.
