@@ -97,7 +97,7 @@ def test_each_extra_installs_what_its_error_names() -> None:
 
 
 def test_a_wheel_brings_the_pages_that_were_built_although_git_ignores_them(tmp_path: Path) -> None:
-    for name in ("pyproject.toml", ".gitignore", "README.md", "LICENSE", "src/ficha/__init__.py"):
+    for name in ("pyproject.toml", ".gitignore", "README.md", "LICENSE", "src/ficha/version.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     built = CONSOLE.relative_to(ROOT)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ficha.redaction import masked, masked_json
+from ficha.redaction import masked, masked_json, redacted
 
 SHOWN = ["prompt", "max_tokens", "token_count", "secret_name", "keys", "api", "tokenizer", "keyword", "author"]
 HIDDEN = [
@@ -43,3 +43,22 @@ def test_texts_of_events_lose_what_looks_like_a_secret() -> None:
     told = masked({"body": 'said: {"api_key": "sk-abcdefabcdefabcdef"}', "n": 1})
     assert "abcdef" not in told["body"]
     assert told["n"] == 1
+
+
+@pytest.mark.parametrize("name", ["token", "access_token", "key", "api_key", "apiKey", "sig", "X-Amz-Signature", "pwd"])
+def test_a_secret_parameter_of_an_address_is_hidden_however_short(name: str) -> None:
+    told = redacted(f"404 for https://api.example.com/v1?page=2&{name}=abc&size=9")
+    assert told == f"404 for https://api.example.com/v1?page=2&{name}=[hidden]&size=9"
+    assert redacted(f"GET '/x?{name}=a' failed") == f"GET '/x?{name}=[hidden]' failed"
+
+
+@pytest.mark.parametrize(
+    "text", ["/jobs?monkey=3&page=2", "what? key=a", "https://a.example/?q=token", "5 tokens left"]
+)
+def test_an_ordinary_address_is_shown(text: str) -> None:
+    assert redacted(text) == text
+
+
+def test_a_secret_after_a_longer_name_is_hidden() -> None:
+    assert redacted('{"access_token": "abcdef"}') == '{"access_token": "[hidden]"}'
+    assert masked(("token=abcdefgh", 1)) == ["token=[hidden]", 1]

@@ -70,6 +70,7 @@ from .sync_face import SyncFicha
 from .tool_calls import DeclaredTool, ToolSubmit
 from .tools import Tool
 from .validation import Limits
+from .version import __version__
 from .worker import (
     Accepted,
     Cancel,
@@ -178,6 +179,7 @@ __all__ = [
     "WorkRemoved",
     "WorkerLoop",
     "WorkerView",
+    "__version__",
 ]
 __all__ += errors.__all__
 __all__.sort()

@@ -10,8 +10,11 @@ import msgspec
 _SECRETS: Final = re.compile(
     # Each repetition is bounded, so the time grows linearly with the text and not with its square.
     r"(?P<url>\b[a-z][a-z0-9+.-]{0,30}://[^\s:/@]{0,200}:)[^\s@]{1,200}(?=@)"
-    r"|(?P<name>\b(?:authorization|bearer|token|api[_-]?key|secret|password|passwd|pwd)\b['\"]?\s*[:=]?\s*['\"]?(?:bearer\s+)?)"
-    r"[^\s'\",;&)}\]]{6,}"
+    # A parameter of a URL, however short: ?token=abc, &access_token=…, &X-Amz-Signature=…
+    r"|(?P<parameter>[?&](?:[a-z0-9.]{1,30}[_-]){0,3}"
+    r"(?:accesskey|accesstoken|apikey|authorization|auth|authtoken|code|credential|key|passwd|password|pwd|secret|sig|signature|token)=)[^\s'\"&#<>]{1,4000}"
+    r"|(?P<name>(?<![a-z0-9])(?:authorization|bearer|token|api[_-]?key|secret|password|passwd|pwd)\b"
+    r"['\"]?\s*[:=]?\s*['\"]?(?:bearer\s+)?)[^\s'\",;&)}\]]{6,}"
     r"|\b(?:sk|pk|rk|ghp|gho|xox[abp]|r8|hf|AKIA|ficha_(?:user|service|admin|viewer))[-_]?[A-Za-z0-9_-]{16,}",
     re.IGNORECASE,
 )
@@ -22,7 +25,7 @@ def redacted(text: str) -> str:
 
     An exception's message becomes the job's error, which its owner sees; libraries often put credentials into it.
     """
-    return _SECRETS.sub(lambda found: f"{found['url'] or found['name'] or ''}[hidden]", text)
+    return _SECRETS.sub(lambda found: f"{found[found.lastgroup] if found.lastgroup else ''}[hidden]", text)
 
 
 SECRET_NAMES: Final = (
@@ -71,6 +74,6 @@ def masked(value: Any) -> Any:
     """The same for a value that was read from JSON; also redacts the strings in it."""
     if isinstance(value, dict):
         return {name: _MASK if _is_secret(name) else masked(one) for name, one in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [masked(one) for one in value]
     return redacted(value) if isinstance(value, str) else value

@@ -23,6 +23,9 @@ _HEADERS: Final = (b"traceparent", b"tracestate")
 of_request: ContextVar[str | None] = ContextVar("ficha_trace_of_request", default=None)
 """The trace context that came with the HTTP request which is being answered."""
 
+made_in_request: ContextVar[list[str] | None] = ContextVar("ficha_traces_made_in_request", default=None)
+"""The ids of the traces that began in this request, which came without one: for its line in the log."""
+
 
 def from_headers(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """The trace context of a request, as it is stored; None if it has none, or one that the standard says to ignore."""

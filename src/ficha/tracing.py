@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,9 @@ from .core.records import Job, JobSpec
 from .environment import SettingError, setting
 from .extras import needs_extra
 from .futures import wake
+from .process_name import service_name
 from .redaction import redacted
+from .version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -97,15 +100,14 @@ class Tracing:
     def __init__(self, exporter: SpanExporter) -> None:
         with needs_extra("otel"):
             from opentelemetry import context, trace
-            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.resources import OTELResourceDetector, Resource
             from opentelemetry.sdk.trace import TracerProvider
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         self._context, self._trace = context, trace
-        resource = Resource.create()
-        if str(resource.attributes.get("service.name", "unknown_service")).startswith("unknown_service"):
-            # Neither OTEL_SERVICE_NAME nor OTEL_RESOURCE_ATTRIBUTES sets it.
-            resource = resource.merge(Resource({"service.name": "ficha"}))
+        ours = {"service.name": service_name(), "service.version": __version__, "host.name": socket.gethostname()}
+        # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word.
+        resource = Resource.create(ours).merge(OTELResourceDetector().detect())
         self._provider = TracerProvider(resource=resource, id_generator=_ids(), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("ficha")
@@ -173,6 +175,8 @@ class Tracing:
         """The span of a submit; jobs that are made meanwhile belong to its trace."""
         attributes = {"messaging.operation.name": "submit", "messaging.operation.type": "send", **_SYSTEM}
         with self.within(f"submit {name}", trace_context.current(), role="PRODUCER", attributes=attributes) as span:
+            if (made := trace_context.made_in_request.get()) is not None:
+                made.append(f"{span.get_span_context().trace_id:032x}")
             yield span
 
     def begin_run(self, job: Job, worker: str) -> Span:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from tests.support import processes
 from tests.support.postgres import Server
 from tests.support.postgres_databases import migrated_database
 from tests.support.processes import ForkedProcess
-from tests.support.server_process import Served, served
+from tests.support.server_process import SECRET, Served, served
 from tests.support.waiting import until, until_sync
 
 POOL = 3
@@ -199,3 +200,37 @@ def test_the_pooler_dies_and_comes_back_and_nothing_is_lost(pooler: Pooler) -> N
         until_sync(lambda: client.batch(batch.batch_id).by_status.get("completed") == jobs, within_s=120)
     checked = processes.run(None, "verify", "--database", pooler.url)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("way", ["url", "direct"])
+def test_every_session_says_which_process_it_belongs_to(pooler: Pooler, way: str) -> None:
+    """Through the pooler too: it passes the name on with each transaction."""
+    variables = {**os.environ, "FICHA_LISTEN_URL": pooler.direct, "FICHA_SECRET": SECRET}
+    named = ["--app", "tests.server.shop:app", "--database", getattr(pooler, way)]
+    words = {"server": ["serve", *named, "--port", "0"], "worker": ["worker", *named, "--name", "gpu-a"]}
+    running = {
+        role: ForkedProcess("ficha.cli", told, env=variables, stderr=subprocess.DEVNULL) for role, told in words.items()
+    }
+    try:
+        expected = {
+            f"ficha-{role} {socket.gethostname()}:{process.pid}{' gpu-a' if role == 'worker' else ''}"[:63]
+            for role, process in running.items()
+        }
+        until_sync(lambda: asyncio.run(session_names(pooler.direct)) == expected, what=f"{expected}")
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait(60)
+
+
+async def session_names(direct: str) -> set[str]:
+    """The names of all sessions in the database but this one's."""
+    connection = await asyncpg.connect(direct)
+    try:
+        rows = await connection.fetch(
+            "SELECT application_name FROM pg_stat_activity WHERE datname = current_database() "
+            "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        return {row["application_name"] for row in rows}
+    finally:
+        await connection.close()

@@ -145,6 +145,14 @@ async def test_a_request_is_one_line_with_what_one_asks_the_log_for(lines: Lines
     assert CANARY not in str(vars(line))
 
 
+async def test_the_line_names_the_trace_that_the_request_belongs_to(lines: Lines) -> None:
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    async with client(application()) as http:
+        await http.get("/", headers={"traceparent": parent})
+        await http.get("/")
+    assert [line.trace_id for line in lines()] == [parent[3:35], None]
+
+
 @pytest.mark.parametrize(
     "path", [f"/jobs/{CANARY}", "/a/%0Aforged%20line", "/%1b%5b31m", "/" + "a/" * 4_000, "/Ünicode"]
 )

@@ -150,12 +150,24 @@ def test_a_port_that_is_taken_and_other_addresses_that_cannot_be_had(database: s
     assert "a separate memory: database" in said
 
 
+def test_its_whole_log_is_for_programs_and_can_be_quieter(database: str) -> None:
+    for level, said in (("info", {"listening", "request", "stop", "stopping"}), ("warning", {"listening"})):
+        with served(database, "--log-level", level) as server, server.client(server.account(level)) as user:
+            assert user.get("/api/account").status_code == 200
+            assert server.stop() == 0
+        lines = [json.loads(line) for line in server.lines]
+        assert {line["event"].split()[0] for line in lines} == said
+        [listening] = [line for line in lines if line["event"].startswith("listening at")]
+        assert listening["url"] == server.url
+
+
 def test_it_says_when_nobody_can_log_in(database: str) -> None:
     server = Served(f"{database}-other")  # Its keys are in another database.
     server.database = database
     server.start()
     assert server.stop() == 0
-    assert any("ficha apikey create" in line for line in server.lines)
+    [told] = [line for line in log(server) if "ficha apikey create" in line["event"]]
+    assert told["level"] == "warning"
 
 
 def test_a_stop_lets_requests_end_and_takes_no_new_ones(database: str) -> None:

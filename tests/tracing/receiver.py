@@ -30,7 +30,7 @@ def spans_of(body: bytes) -> list[dict[str, Any]]:
             "attributes": {one.key: getattr(one.value, str(one.value.WhichOneof("value"))) for one in span.attributes},
             "links": [link.span_id.hex() for link in span.links],
             "state": span.trace_state,
-            "service": next(one.value.string_value for one in part.resource.attributes if one.key == "service.name"),
+            "resource": {one.key: one.value.string_value for one in part.resource.attributes},
         }
         for part in request.resource_spans
         for scope in part.scope_spans

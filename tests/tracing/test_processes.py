@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+import ficha
 from ficha.job_log import FIELDS
 from tests.provider_tools.loopback import LoopbackServer
 from tests.support.postgres_databases import migrated_database
@@ -151,7 +153,11 @@ async def test_a_job_is_one_tree_of_spans_over_all_processes(site: tuple[Site, L
     spans = await until(whole, what=str(sorted(span["name"] for span in found.spans())))
     assert {span["trace"] for span in spans.values()} == {PARENT[3:35]}
     assert {span["state"] for span in spans.values() if span["name"] != "hook noted"} == {"shop=7"}
-    assert {span["service"] for span in spans.values()} == {"ficha"}
+    services = {(span["name"].split()[0], span["resource"]["service.name"]) for span in spans.values()}
+    assert services >= {("submit", "ficha-server"), ("call-back", "ficha-server"), ("run", "ficha-worker")}
+    assert {service for _, service in services} == {"ficha-server", "ficha-worker"}
+    assert {span["resource"]["service.version"] for span in spans.values()} == {ficha.__version__}
+    assert {span["resource"]["host.name"] for span in spans.values()} == {socket.gethostname()}
 
     def path(span: dict[str, Any]) -> str:
         above = spans.get(span["parent"])

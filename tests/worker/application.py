@@ -385,6 +385,12 @@ async def misbehaves(job: JobContext, kind: str) -> Any:
     return _misbehave(kind)
 
 
+@tool()
+async def logs_secrets(job: JobContext) -> None:
+    url = "https://api.example.com/?token=hunter2"
+    await job.log(f"called {url}", password="hunter2", nested={"api_key": "hunter2", "n": 1}, size=7)  # noqa: S106
+
+
 @tool(cost=7)
 def misbehaves_in_thread(job: Any, kind: str) -> Any:
     return _misbehave(kind)

@@ -46,6 +46,9 @@ async def test_every_line_about_a_job_has_its_fields_and_there_is_one_per_transi
             gone: [claimed, ("lost", "cancelled")],
             stays: [claimed, (told[stays][-1][0], "queued")],
         }
+        levels = {(line["event"], line["level"]) for line in worker.lines() if "job" in line}
+        assert levels >= {("claimed", "info"), ("completed", "info"), ("failed", "warning")}
+        assert ("failed", "info") not in levels
         (failed,) = [line for line in worker.lines("failed") if line["job"] == bad]
         assert failed["error"].startswith("401 for https://ana:[hidden]@")
         assert "ConnectionError" in failed["exception"]
@@ -78,3 +81,28 @@ async def test_in_a_terminal_the_same_lines_are_for_people(
         assert "[hidden]" in screen.shown
         assert "{" not in lines[0]
         assert "\x1b[" in screen.raw, "with colours"
+
+
+@pytest.mark.req("B9")
+async def test_a_log_of_warnings_has_the_jobs_that_failed_and_no_others(workers: WorkerProcesses) -> None:
+    async with workers.opened_app() as app:
+        good = await submitted(app, "count", number=1)
+        bad = await submitted(app, "misbehaves", kind="secret")
+        worker = workers.start("--burst", "--log-level", "warning")
+        await ended(app, good, bad)
+        assert await worker.end() == 0
+        assert {(line["event"], line.get("job")) for line in worker.lines()} == {("failed", bad)}
+
+
+async def test_what_a_handler_logs_shows_no_secret_in_the_log_or_the_history(workers: WorkerProcesses) -> None:
+    async with workers.opened_app() as app:
+        job_id = await submitted(app, "logs_secrets")
+        worker = workers.start("--burst")
+        await ended(app, job_id)
+        assert await worker.end() == 0
+        [line] = [line for line in worker.lines() if line["event"].startswith("called")]
+        assert line["event"] == "called https://api.example.com/?token=[hidden]"
+        assert (line["password"], line["nested"], line["size"]) == ("[hidden]", {"api_key": "[hidden]", "n": 1}, 7)
+        history = [event.data["text"] for event in await app.events(job=job_id) if event.kind == "log"]
+        assert "hunter2" not in worker.text + str(history)
+        assert "size=7" in history[0]

@@ -29,11 +29,25 @@ class LogForm(StrEnum):
     text = "text"
 
 
-def configure(form: LogForm, level: str = "info") -> None:
+class LogLevel(StrEnum):
+    """What is logged: lines of this level, and of those above it."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+def is_for_people(form: LogForm) -> bool:
+    """Whether log lines are text, not JSON."""
+    return form is LogForm.text or (form is LogForm.auto and sys.stderr.isatty())
+
+
+def configure(form: LogForm, level: LogLevel = LogLevel.info) -> None:
     """Sends all of Python's logging to standard error, in one form, with its extra fields."""
     import structlog
 
-    for_people = form is LogForm.text or (form is LogForm.auto and sys.stderr.isatty())
+    for_people = is_for_people(form)
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=10, exception_formatter=_write_traceback)
         if for_people

@@ -119,9 +119,9 @@ class Debug:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from ..version import __version__
 
-        print(f"ficha {version('ficha')}")
+        print(f"ficha {__version__}")
         raise typer.Exit
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from .logs import LogForm, configure
+from ..process_name import take_role
+from .logs import LogForm, LogLevel, configure, is_for_people
 from .options import App, Database
 from .output import echo, failure, note
 from .service_manager import tell
@@ -59,6 +60,9 @@ def serve(
         float, typer.Option("--grace", min=0, help="Seconds for requests to end after SIGTERM or Ctrl-C.")
     ] = 30.0,
     log_form: Annotated[LogForm, typer.Option("--log", help="How log lines are written.")] = LogForm.auto,
+    log_level: Annotated[
+        LogLevel, typer.Option("--log-level", help="The least that is logged; warning: no line for each request.")
+    ] = LogLevel.info,
 ) -> None:
     """Serve your application over HTTP. Needs FICHA_SECRET. SIGTERM or Ctrl-C lets requests under way end within the
     grace; a second one stops at once.
@@ -79,11 +83,12 @@ def serve(
         raise _failed("SETTINGS", error) from error
     if processes > 1 and found.database.startswith("memory:"):
         raise typer.BadParameter("each process would have a separate memory: database; name a file or PostgreSQL")
-    configure(log_form)
-    _check(found, settings)
+    configure(log_form, log_level)
+    take_role("server")
+    _check(found, settings, log_form)
     try:
         sock = bound(host, port)
-        ready = partial(_ready, url_of(sock))
+        ready = partial(_ready, url_of(sock), log_form)
         if processes == 1:
             process = ServerProcess(found, settings, grace_s=grace)
             _serve_here(process, sock, ready, partial(_stop_on_signals, grace_s=grace))
@@ -91,7 +96,7 @@ def serve(
     except NotServed as error:
         raise _failed("ADDRESS", error) from error
     supervisor = Supervisor(
-        partial(_prepare_child, app, database, log_form, grace),
+        partial(_prepare_child, app, database, log_form, log_level, grace),
         sock,
         processes,
         grace_s=grace,
@@ -120,8 +125,12 @@ def _shared_counts() -> Iterator[None]:
             del os.environ[FOLDER]
 
 
-def _ready(url: str) -> None:
-    echo(url, "listening at ", "bold")
+def _ready(url: str, log_form: LogForm) -> None:
+    if is_for_people(log_form):
+        echo(url, "listening at ", "bold")
+    else:
+        # Whatever the level: scripts read from it where that is.
+        log.handle(log.makeRecord(log.name, logging.INFO, "", 0, "listening at %s", (url,), None, extra={"url": url}))
     tell("READY=1")
 
 
@@ -130,7 +139,7 @@ def _failed(code: str, error: Exception) -> typer.Exit:
     return typer.Exit(1)
 
 
-def _check(app: Ficha, settings: Settings) -> None:
+def _check(app: Ficha, settings: Settings, log_form: LogForm) -> None:
     """Checks the database and its schema before the server listens."""
     from ..backoff import away_pause_s
     from ..store.base import Unavailable
@@ -149,8 +158,10 @@ def _check(app: Ficha, settings: Settings) -> None:
             log.warning("the database is unreachable", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
             time.sleep(wait_s)
             continue
-        if not is_known:
+        if not is_known and is_for_people(log_form):
             note(NO_KEYS)
+        elif not is_known:
+            log.warning(NO_KEYS)
         return
 
 
@@ -171,13 +182,16 @@ def _serve_here(
         runner.run(served())
 
 
-def _prepare_child(app: str | None, database: str | None, log_form: LogForm, grace_s: float) -> Serve:
+def _prepare_child(
+    app: str | None, database: str | None, log_form: LogForm, log_level: LogLevel, grace_s: float
+) -> Serve:
     """Prepares a child process, which starts without any state."""
     from ..server.serving import ServerProcess
     from ..server.settings import Settings
     from .backend import application
 
-    configure(log_form)
+    configure(log_form, log_level)
+    take_role("server")
     found, _ = application(app, database, "tools")
     server = ServerProcess(found, Settings.from_environment(), grace_s=grace_s)
     server.prepare()

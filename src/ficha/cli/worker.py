@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..garbage import freeze_objects
-from .logs import LogForm, configure
+from ..process_name import take_role
+from .logs import LogForm, LogLevel, configure
 from .options import App, AsJson, Database
 from .service_manager import tell
 from .signals import exit_in, on_signals
@@ -64,7 +65,9 @@ def worker(
         str, typer.Option("--metrics-host", help="The address that --metrics-port listens at.")
     ] = "127.0.0.1",
     log_form: Annotated[LogForm, typer.Option("--log", help="How log lines are written.")] = LogForm.auto,
-    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        LogLevel, typer.Option("--log-level", help="The least that is logged; warning: jobs that failed, and problems.")
+    ] = LogLevel.info,
     as_json: AsJson = False,
 ) -> None:
     """Run jobs. SIGTERM or Ctrl-C lets running jobs end within the grace and hands the rest back; a second one stops at
@@ -74,10 +77,9 @@ def worker(
     """
     from .backend import application
 
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise typer.BadParameter(f"--log-level must be debug, info, warning or error, not {log_level}")
     found, _ = application(app, database, "tools")
     configure(log_form, log_level)
+    take_role("worker", name)
     served = None if pools is None else [pool for given in pools for pool in given.split(",") if pool]
     run(
         found,

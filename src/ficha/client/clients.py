@@ -9,7 +9,6 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import aclosing, closing
-from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ import httpx
 
 from ..outbound import Answer
 from ..trace_context import current, headers_of
+from ..version import __version__
 from .accounts import AccountMethods
 from .admin import AdminMethods
 from .batches import BatchMethods
@@ -66,7 +66,7 @@ class _Operations(
         self.retries = retries
         self.clock = clock
         self.random = random
-        self._headers = {"User-Agent": f"ficha-python/{version('ficha')}", "Accept": "application/json"}
+        self._headers = {"User-Agent": f"ficha-python/{__version__}", "Accept": "application/json"}
         if given := token or os.environ.get("FICHA_TOKEN"):
             self._headers["Authorization"] = f"Bearer {_sendable(given)}"
 

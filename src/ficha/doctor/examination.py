@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from importlib.metadata import version
 from platform import python_version
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from ..app import Ficha
 from ..errors import Refused
 from ..store.base import StoreError
 from ..store.database_url import hidden
+from ..version import build
 from . import (
     alert_check,
     application_check,
@@ -44,7 +44,7 @@ NEED_TABLES: Final = frozenset({"storage", "duties", "counters", "alerts", "hook
 async def examine(app: Ficha, limits: DoctorLimits | None = None) -> DoctorReport:
     """Checks the application's database, its settings and its files. Changes nothing."""
     limits = limits or DoctorLimits()
-    facts: dict[str, str | int | float] = {"ficha": version("ficha"), "python": python_version()}
+    facts: dict[str, str | int | float] = {"ficha": build(), "python": python_version()}
     findings: list[Finding] = []
     checked = ["application"]
     reads = 0

@@ -27,6 +27,7 @@ from ..core.cron_slots import next_slot
 from ..core.outcomes import Elected, Forgotten, Recovered, Refusal, SessionEnded
 from ..core.policy import SECOND
 from ..core.sessions import over
+from ..job_log import fields_of
 from ..store.base import Due, GetDue, GetPageSessions, ListSessionJobs, StoreError
 
 if TYPE_CHECKING:
@@ -316,6 +317,9 @@ class Sweeper:
                     case Recovered(act=act) if act != "nothing":
                         jobs[act] += 1
                         changed = True
+                        if act == "failed":
+                            known = fields_of(outcome.job_id, status="failed")
+                            log.warning("failed: lost or timed out, and not run again", extra=known)
                     case Forgotten(changed=True):
                         reservations += isinstance(command, ExpireReservation)
                         keys += isinstance(command, ForgetKey)

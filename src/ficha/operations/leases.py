@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -19,8 +20,12 @@ from ..engine.committer import StandingTicket
 from ..engine.views import FinishView, Lease, finish_view, moment
 from ..engine.wakeups import cancellations
 from ..errors import Refused
+from ..job_log import fields_of
+from ..redaction import redacted
 from ..store.base import GetJobs, ListRunEvents
 from .base import Operations, answer
+
+log = logging.getLogger("ficha.job")
 
 REQUEUED: Final = frozenset({"recovered", "retried", "returned"})
 """The events after which a job waits again."""
@@ -181,8 +186,8 @@ class LeaseOperations(Operations):
         return moment((await self._ask(c.Report(lease.job_id, lease.epoch, done, text), Held)).expires_at)
 
     async def note(self, lease: AnyLease, text: str) -> datetime:
-        """Adds a line to the job's history; returns when the lease ends."""
-        return moment((await self._ask(c.Note(lease.job_id, lease.epoch, arg.text(text)), Held)).expires_at)
+        """Adds a line to the job's history, without what looks like a secret; returns when the lease ends."""
+        return moment((await self._ask(c.Note(lease.job_id, lease.epoch, arg.text(redacted(text))), Held)).expires_at)
 
     async def steps(self, job_id: str) -> dict[str, Any]:
         """The stored results of a job's steps, by name."""
@@ -289,13 +294,13 @@ class LeaseOperations(Operations):
         return c.Interrupted(arg.text(reason), lost)
 
     async def _finish(self, lease: AnyLease, ending: c.Ending) -> FinishView:
-        return finish_view(await self._ask(_finish(lease, ending), Finished))
+        return _ended(await self._ask(_finish(lease, ending), Finished))
 
     async def finish_job(self, job_id: str, ending: c.Ending, *, epoch: int | None = None) -> FinishView:
         """Writes how a run ended, by job id: for call-backs, which are authenticated otherwise than by a lease."""
         checked = None if epoch is None else arg.epoch(epoch)
         jitter = random.random()  # noqa: S311 (jitter, not a secret)
-        return finish_view(await self._ask(c.Finish(arg.job_id(job_id), ending, checked, jitter), Finished))
+        return _ended(await self._ask(c.Finish(arg.job_id(job_id), ending, checked, jitter), Finished))
 
 
 class StandingClaim:
@@ -320,6 +325,15 @@ class StandingClaim:
         """The leases of an answered claim."""
         (outcome,) = self._standing.ticket.future.result()
         return [Lease.of(lease) for lease in answer(outcome, Claimed).leases]
+
+
+def _ended(finished: Finished) -> FinishView:
+    """The view of a run's end. A job that failed for good leaves a warning; our own worker logs its ends itself."""
+    job = finished.job
+    if finished.changed and job.status == "failed":
+        known = fields_of(job.id, job.spec, attempt=job.attempts, epoch=job.epoch, status="failed")
+        log.warning("failed", extra={**known, "error": None if job.error is None else redacted(job.error)})
+    return finish_view(finished)
 
 
 def _finish(lease: AnyLease, ending: c.Ending) -> c.Finish:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
@@ -23,6 +22,7 @@ from ..core.policy import MILLION, SECOND
 from ..core.records import Histogram, Measures
 from ..core.workers import state_of
 from ..engine.metric_readings import MetricReadings, metric_readings
+from ..version import __version__
 from .metric_table import METRICS
 from .process_metrics import SHARED, ProcessCollector
 
@@ -78,7 +78,7 @@ def rendered(families: Iterable[Family]) -> bytes:
 
 
 def build_info() -> Family:
-    return _gauge("ficha_build_info", {(version("ficha"),): 1})
+    return _gauge("ficha_build_info", {(__version__,): 1})
 
 
 class _Made:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from importlib.metadata import version
 from inspect import cleandoc
 from typing import Any, Final, TypeVar, get_args
 
@@ -21,6 +20,7 @@ from fastapi.routing import APIRoute
 from ..core.codes import CODES, AnyCode
 from ..core.commands import Command
 from ..core.rules import RULES
+from ..version import __version__
 from .examples import EXAMPLES
 from .guard import Guard
 from .identity.callers import Scope
@@ -79,7 +79,7 @@ def gives(
 def document(app: FastAPI) -> dict[str, Any]:
     """The whole document. `openapi.json` in the repository is this, and a test compares them."""
     routes = [_documented(route) for route in app.routes if isinstance(route, APIRoute)]
-    told = get_openapi(title="Ficha", version=version("ficha"), description=ABOUT, routes=routes)
+    told = get_openapi(title="Ficha", version=__version__, description=ABOUT, routes=routes)
     shapes = _Shapes(routes)
     for route in routes:
         for method in sorted(route.methods or ()):

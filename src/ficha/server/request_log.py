@@ -63,7 +63,10 @@ class RequestLog:
         reply = _Reply(send, ours, has_body=scope["method"] != "HEAD")
         began = time.perf_counter()
         failed: Exception | None = None
-        traced = trace_context.of_request.set(trace_context.from_headers(scope["headers"]))
+        context = trace_context.from_headers(scope["headers"])
+        traced = trace_context.of_request.set(context)
+        traces: list[str] = [] if context is None else [context[3:35]]
+        made = trace_context.made_in_request.set(traces)
         begin(lambda: {"correlation_id": correlation_id})
         try:
             await self.app(scope, receive, reply.send)
@@ -80,9 +83,11 @@ class RequestLog:
             raise
         finally:
             trace_context.of_request.reset(traced)
+            trace_context.made_in_request.reset(made)
             if reply.status is not None:
                 count_request(scope, reply.status, (reply.started or began) - began)
-            _log_request(scope, reply, (time.perf_counter() - began) * 1_000, failed)
+            took_ms = (time.perf_counter() - began) * 1_000
+            _log_request(scope, reply, took_ms, traces[0] if traces else None, failed)
 
 
 class HeadIsSent(OSError):
@@ -147,8 +152,8 @@ def _correlation_id(scope: Scope) -> str:
     return new_id()
 
 
-def _log_request(scope: Scope, reply: _Reply, took_ms: float, failed: Exception | None) -> None:
-    """Logs one line for a request; of what the caller sent, only the path."""
+def _log_request(scope: Scope, reply: _Reply, took_ms: float, trace_id: str | None, failed: Exception | None) -> None:
+    """Logs one line for a request; of what the caller sent, only the path and the trace."""
     level = logging.DEBUG if scope["path"] in PROBES else logging.INFO
     level = level if failed is None else logging.ERROR
     if not log.isEnabledFor(level):
@@ -161,6 +166,7 @@ def _log_request(scope: Scope, reply: _Reply, took_ms: float, failed: Exception 
         "status": reply.status,
         "duration_ms": round(took_ms, 1),
         "correlation_id": state["correlation_id"],
+        "trace_id": trace_id,
         "caller": state.get("caller_name"),
         "bytes": reply.bytes,
     }

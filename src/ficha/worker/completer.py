@@ -201,11 +201,13 @@ def _trace(spans: tracing.Tracing, end: End, answer: Finished | Refused) -> None
 
 def _log(end: End, answer: Finished | Refused) -> None:
     if isinstance(answer, Finished):
-        if not is_logged():
+        # A job that failed for good is somebody's loss, so a log of warnings shows it.
+        level = logging.WARNING if answer.status == "failed" else logging.INFO
+        if not is_logged(level):
             return
         back = "returned" if isinstance(end.ending, c.Interrupted) else "retried"
         message = back if answer.status == "queued" else answer.status
-        record(message, end.facts, answer.status, end.duration_s, **(end.note or {}))
+        record(message, end.facts, answer.status, end.duration_s, level=level, **(end.note or {}))
     elif answer.code in ("LEASE_LOST", "NOT_FOUND"):
         record("lost", end.facts, str(answer.details.get("status", "lost")), end.duration_s)
     else:

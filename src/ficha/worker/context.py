@@ -27,6 +27,7 @@ from ..errors import Refused
 from ..file_data import FileData
 from ..job_files import BaseJobFile, FileFacts, JobFile, ThreadJobFile
 from ..job_log import FIELDS, fields_of
+from ..redaction import masked, redacted
 from ..store.base import StoreError
 from ..trace_context import run_context
 from .results import FinalError
@@ -328,7 +329,9 @@ class JobContext(BaseJobContext):
             await self._lease_call("report", progress=progress, partial=result)
 
     async def log(self, message: str, /, **fields: Any) -> None:
-        """Writes a line to the worker's log and to the job's history."""
+        """Writes a line to the worker's log and to the job's history. In both, secret fields are masked, and what looks
+        like a secret in texts."""
+        message, fields = redacted(message), masked(fields)
         named = {f"{name}_" if name in _RESERVED else name: value for name, value in fields.items()}
         log.info(message, extra={**named, **self.log_fields()})
         if self._notes < MAX_NOTES:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from .. import validation as arg
 from ..core.commands import RegisterWorker
 from ..operations import LeaseOperations
+from ..version import build
 
 log = logging.getLogger("ficha.worker")
 
@@ -43,13 +44,10 @@ class Registration:
         heartbeat_s: float,
         problem: Callable[[], str | None] = lambda: None,
     ) -> None:
-        # Imported here, because it takes a tenth of the time of `import ficha`.
-        from importlib.metadata import version
-
         self._problem = problem
         heartbeat_ms = max(1, round(heartbeat_s * 1_000))
         self._command = RegisterWorker(
-            name, socket.gethostname(), os.getpid(), pools, concurrency, version("ficha"), heartbeat_ms
+            name, socket.gethostname(), os.getpid(), pools, concurrency, build(), heartbeat_ms
         )
 
     @asynccontextmanager

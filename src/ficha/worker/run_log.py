@@ -14,9 +14,9 @@ from .context import Facts
 log = logging.getLogger("ficha.worker")
 
 
-def is_logged() -> bool:
-    """Whether lines about ordinary runs are logged at all."""
-    return log.isEnabledFor(logging.INFO)
+def is_logged(level: int = logging.INFO) -> bool:
+    """Whether lines of this level are logged at all."""
+    return log.isEnabledFor(level)
 
 
 def record(

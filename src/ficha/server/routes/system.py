@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from fastapi import APIRouter
 from msgspec.structs import asdict
 from starlette.responses import Response
@@ -13,6 +11,7 @@ from ...core.outcomes import Recovered
 from ...engine.sweeper import SweepReport
 from ...engine.views import BatchResumed, BatchView, JobView, Page
 from ...store.base import StoreError
+from ...version import __version__
 from .. import wire as s
 from ..guard import Call, Service, ServiceReader
 from ..openapi import gives
@@ -27,9 +26,7 @@ routes = APIRouter(prefix="/api/system", tags=["system"])
 async def health(call: ServiceReader) -> Response:
     """Whether the server can reach its database; 503 if not."""
     there = await database_answers(call)
-    told = s.HealthAnswer(
-        status="ok" if there else "away", version=version("ficha"), database="ok" if there else "away"
-    )
+    told = s.HealthAnswer(status="ok" if there else "away", version=__version__, database="ok" if there else "away")
     return answer(told, 200 if there else 503)
 
 

@@ -7,6 +7,7 @@ transaction mode, and a connection that was interrupted is simply closed.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import asyncpg
 
+from ...process_name import session_name
 from ..base import Committed, CommitUnknown, StoreError, Unavailable
 from ..database_url import naming_no_secret
 from ..schema_name import DEFAULT_SCHEMA, in_schema
@@ -287,6 +289,9 @@ class SettledConnector:
 
 def connector(url: str, *, schema: str, prepared: bool, timeout_s: float | None = TIMEOUT_S, **options: Any) -> Connect:
     """A function that makes a connection. Without `prepared`, no statement stays prepared after its transaction."""
+    if "application_name=" not in url and "PGAPPNAME" not in os.environ:
+        # Poolers pass this parameter on, also in transaction mode.
+        options["server_settings"] = {"application_name": session_name(), **options.get("server_settings", {})}
     if schema != DEFAULT_SCHEMA:
         options["connection_class"] = connection_in(schema)
     connect = partial(
