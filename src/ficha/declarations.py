@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter
 from itertools import chain
@@ -381,9 +383,17 @@ def _import_problem(handler: Any) -> str | None:
     if not inspect.isfunction(handler):
         return f"{handler!r} is not a named function"
     name = handler.__qualname__
+    if handler.__module__ == "__main__" and not _is_main_a_file():
+        return f"{name} is in a notebook or an interactive session; write it in a module (a .py file) and import that"
     if "<lambda>" in name:
         return "a lambda has no name; write a function at the top of a module"
     return f"{name} is local to a function; move it to the top of its module" if "<locals>" in name else None
+
+
+def _is_main_a_file() -> bool:
+    """Whether a new process can run what this one runs as `__main__`: a script or a module, no notebook or prompt."""
+    main = sys.modules["__main__"]
+    return getattr(main, "__spec__", None) is not None or os.path.exists(getattr(main, "__file__", None) or "")
 
 
 def declared_checkpoints(order: CheckpointOrder) -> Checkpoints:

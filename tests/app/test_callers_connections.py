@@ -14,7 +14,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from ficha import Ficha, NotFound
+from ficha import Ficha, NotFound, Overloaded
+from ficha.engine.committer import CommitLimits
 from ficha.store.base import StoreError, Transient
 from tests.support.callers_connections import (
     TRANSACTIONS,
@@ -207,6 +208,47 @@ async def test_a_transaction_that_has_failed_and_a_closed_connection_are_refused
         assert "roll it back" in await refused(app, connection)
         connection.rollback()
     assert "closed" in await refused(app, connection)
+
+
+async def test_psycopgs_pipeline_mode_is_refused_and_leaves_the_transaction_usable(app: Ficha) -> None:
+    with psycopg.connect(app.database) as connection:
+        with connection.pipeline():
+            assert "pipeline mode" in await refused(app, connection)
+        receipt = await app.submit("upscale", {"image": "x"}, account="ana", connection=connection)
+    async with await psycopg.AsyncConnection.connect(app.database) as other:
+        async with other.pipeline():
+            assert "pipeline mode" in await refused(app, other)
+        await app.cancel(receipt.job_id, connection=other)
+    assert (await app.job(receipt.job_id)).status == "cancelled"
+
+
+async def test_a_call_that_waits_for_a_transaction_of_its_own_process_says_so(migrated_url: str) -> None:
+    limits = CommitLimits(conflict_tries=1)
+    async with shop(migrated_url, sweep_by_itself=False, sweep_s=3_600, commit_limits=limits) as app:
+        for account in ("ana", "bob"):
+            await app.open_account(account, plan="open", credits=100)
+        stranger = await asyncpg.connect(app.database)
+        try:
+            async with stranger.transaction():
+                await stranger.execute("SELECT 1 FROM ficha.accounts WHERE id = 'bob' FOR UPDATE")
+                with pytest.raises(Overloaded, match="another transaction holds rows") as told:
+                    await app.submit("upscale", {"image": "x"}, account="bob")
+            assert "Your own transaction" not in str(told.value)
+        finally:
+            await stranger.close()
+        async with asyncpg_connection(app.database) as (connection, _):
+            await app.submit("upscale", {"image": "x"}, account="ana", connection=connection)
+            with pytest.raises(
+                Overloaded, match=r"Your own transaction may hold the account: .*connection=.*commit or roll back"
+            ):
+                await app.submit("upscale", {"image": "x"}, account="ana")
+            async with asyncpg_connection(app.database) as (other, execute):
+                await execute("SET LOCAL lock_timeout = '100ms'")
+                with pytest.raises(
+                    Transient, match=r"your transaction is usable.*Your own transaction may hold the account"
+                ):
+                    await app.submit("upscale", {"image": "x"}, account="ana", connection=other)
+        assert (await app.account("ana")).balance == 95
 
 
 async def test_anything_else_is_refused_with_what_is_taken(app: Ficha) -> None:

@@ -196,6 +196,46 @@ def test_a_handler_may_stand_in_the_main_script(start: Callable[..., subprocess.
     assert (out, errors) == ("completed __mp_main__\n", "")
 
 
+CELL = """
+from ficha import Ficha
+app = Ficha("memory://")
+def ready(): ...
+@app.tool
+async def light(job): ...
+try:
+    @app.tool(isolation="process"{setup})
+    def heavy(job): ...
+except ValueError as error:
+    print(error)
+else:
+    print("declared")
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "named"), [("", "a handler that a new process can import: heavy"), (", setup=ready", "heavy")]
+)
+def test_a_tool_of_a_notebook_cannot_have_processes_and_is_told_where_to_write_it(
+    tmp_path: Path, setup: str, named: str
+) -> None:
+    """What runs at a prompt, in a cell or from a pipe is in no file that a new process could import."""
+    cell = CELL.replace("{setup}", setup)
+    for arguments, piped in ((["-"], cell), (["-i", "-q"], ""), (["-c", cell], "")):
+        given = piped or "exec(" + repr(cell) + ")\n"
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=True)
+        assert named in done.stdout
+        assert (
+            "is in a notebook or an interactive session; write it in a module (a .py file) and import that"
+            in done.stdout
+        )
+    (tmp_path / "cells.py").write_text(cell)
+    for command in ([str(tmp_path / "cells.py")], ["-m", "cells"]):
+        command = [sys.executable, *command]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout == "declared\n"
+
+
 def test_a_main_script_that_starts_a_worker_when_imported_is_told_so(
     start: Callable[..., subprocess.Popen[str]],
 ) -> None:

@@ -41,6 +41,7 @@ from ..store.base import (
     Decision,
     DiskFull,
     Hints,
+    LockHeld,
     Store,
     Transient,
     Unavailable,
@@ -49,6 +50,9 @@ from .fair_queue import FairQueue, Ticket
 
 log = logging.getLogger("ficha.engine")
 
+YOUR_OWN: Final = (
+    "Your own transaction may hold the account: a call with connection= locks it until you commit or roll back"
+)
 CLOSED: Final = Refusal("OVERLOADED", "this process is shutting down; ask another one, or again.", retry_after_s=1.0)
 
 
@@ -138,6 +142,8 @@ class Committer:
         self._loop = asyncio.get_running_loop()
         self._idle: asyncio.Future[None] | None = None
         self._is_closing = False
+        self.has_callers = False
+        """Whether this process makes calls inside transactions of its own as well."""
         self._task = asyncio.create_task(self._run(), name=f"ficha committer {self.id}")
 
     def call(self, commands: tuple[Command, ...]) -> asyncio.Future[list[Outcome]]:
@@ -265,7 +271,8 @@ class Committer:
                 for ticket in tickets:
                     await self._commit([ticket])
             elif isinstance(error, Transient):
-                self._refuse(tickets, f"another transaction holds rows that this call needs: {error}")
+                own = f". {YOUR_OWN}" if self.has_callers and isinstance(error, LockHeld) else ""
+                self._refuse(tickets, f"another transaction holds rows that this call needs: {error}{own}")
             else:
                 _fail(tickets, error)
         else:

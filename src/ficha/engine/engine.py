@@ -22,8 +22,8 @@ from ..core.records import HELD, AnyKeyed, Awaiting, BulkAct, DeclaredHook, Deli
 from ..core.recover import waits
 from ..core.rules import RULES
 from ..core.snapshot import Changes, Snapshot
-from ..store.base import Committed, Decision, GetSnapshot, Query, Store, StoreError, Unavailable
-from .committer import CLOSED, CommitLimits, Committer, StandingTicket
+from ..store.base import Committed, Decision, GetSnapshot, LockHeld, Query, Store, StoreError, Unavailable
+from .committer import CLOSED, YOUR_OWN, CommitLimits, Committer, StandingTicket
 from .event_tail import EventTail
 from .figures import FigureFolder
 from .held_commands import HeldCommands
@@ -148,9 +148,19 @@ class Engine:
         self.sweeper.nudge()
         if isinstance(connection, HeldCommands):
             return await connection.hold(self, command)
-        committed = await self.store.transact_within(
-            connection, needs([command]), lambda snapshot: decide(snapshot, [command], self.policy), self._hints_within
-        )
+        try:
+            committed = await self.store.transact_within(
+                connection,
+                needs([command]),
+                lambda snapshot: decide(snapshot, [command], self.policy),
+                self._hints_within,
+            )
+        except LockHeld as error:
+            if any(committer.has_callers for committer in self._committers):
+                error.args = (f"{error} {YOUR_OWN}.",)
+            raise
+        for committer in self._committers:
+            committer.has_callers = True
         self.sweeper.expect(wait / SECOND for wait in waits(committed.changes))
         return committed.changes, committed.outcomes[0]
 

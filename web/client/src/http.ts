@@ -3,7 +3,7 @@ import { dated } from "./dates";
 import { answeredError, FichaError, networkError } from "./errors";
 import type { Dated } from "./types";
 
-export type TokenSource = string | (() => Promise<string>) | undefined;
+export type TokenSource = string | (() => string | Promise<string>) | undefined;
 export type Query = Readonly<Record<string, unknown>>;
 
 export interface Call {
@@ -51,7 +51,8 @@ export class Http {
   /** The token to send. It is asked for once and kept until the server refuses it. */
   async token(): Promise<string | undefined> {
     if (this.#token === undefined && typeof this.#source === "function") {
-      this.#asking ??= this.#source().finally(() => {
+      const source = this.#source;
+      this.#asking ??= (async () => source())().finally(() => {
         this.#asking = undefined;
       });
       this.#token = await this.#asking;

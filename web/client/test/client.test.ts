@@ -97,6 +97,25 @@ test("many calls that are refused together ask for one new token", async () => {
   expect(asked).toBe(2);
 });
 
+test("a token may come from a function that answers at once, and a failing one fails the call alone", async () => {
+  server.on("GET /api/account", json({ balance: 1 }));
+  const ficha = createFicha({ url: server.url, token: () => "token-1" });
+  expect((await ficha.balance()).balance).toBe(1);
+  expect(server.seen[0]?.headers.authorization).toBe("Bearer token-1");
+  let isAsked = false;
+  const later = createFicha({
+    url: server.url,
+    token: () => {
+      if (isAsked) return "token-2";
+      isAsked = true;
+      throw new Error("nobody has signed in");
+    },
+  });
+  await expect(later.balance()).rejects.toThrow("nobody has signed in");
+  expect((await later.balance()).balance).toBe(1);
+  expect(server.seen.at(-1)?.headers.authorization).toBe("Bearer token-2");
+});
+
 test("any other route can be called", async () => {
   server.on("POST /api/batches/b1/cancel", json({ ended_at: "2026-11-16T10:00:00Z" }));
   const found = await client().request<{ ended_at: string }>("POST", "/api/batches/b1/cancel", { reason: "no" });

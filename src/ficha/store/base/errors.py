@@ -27,6 +27,10 @@ class Transient(StoreError):
     says = "another transaction holds rows that this call needs"
 
 
+class LockHeld(Transient):
+    """Another transaction held a lock for too long."""
+
+
 class SchemaChanged(Transient):
     """Columns were added or dropped while this process was using their tables."""
 

@@ -123,7 +123,13 @@ def _over_psycopg(connection: psycopg.Connection[Any]) -> Send:
 
 
 def _check_psycopg(connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> None:
-    """Without autocommit, psycopg begins a transaction with the first statement, and the caller has to commit it."""
+    """Refuses a connection over which a call cannot be made, or not within a transaction of the caller's. Without
+    autocommit, psycopg begins one with the first statement, and the caller has to commit it."""
+    if connection.info.pipeline_status.name != "OFF":
+        raise StoreError(
+            "this connection is in pipeline mode, which gives no answer until later; make the call outside of "
+            "`with connection.pipeline():`, in the same transaction"
+        )
     status = connection.info.transaction_status.name
     if status == "IDLE" and connection.autocommit:
         raise StoreError(_BEGIN)

@@ -10,6 +10,7 @@ from ..base import (
     Committed,
     CommitUnknown,
     DiskFull,
+    LockHeld,
     ReadOnly,
     SchemaChanged,
     SchemaMismatch,
@@ -22,7 +23,6 @@ from ..keyed.tables import KEYED
 _CONFLICTS: Final = {
     "40001": "the transaction conflicts with a concurrent one",
     "40P01": "a deadlock with another transaction was broken",
-    "55P03": "another transaction held a lock for too long",
     "57014": "the statement took too long and was cancelled",
 }
 _GONE: Final = {
@@ -62,6 +62,8 @@ def translated(error: Exception) -> StoreError:
 
 def _by_state(error: Exception, state: str) -> StoreError:
     said = f"{_words(error)} [{state}]"
+    if state == "55P03":
+        return LockHeld(f"another transaction held a lock for too long; nothing was kept, run it again: {said}")
     if state in _CONFLICTS:
         return Transient(f"{_CONFLICTS[state]}; nothing was kept, run it again: {said}")
     if state == "23505" and getattr(getattr(error, "diag", error), "constraint_name", None) in _RACES:
