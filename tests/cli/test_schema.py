@@ -155,6 +155,16 @@ async def test_verify_finds_what_a_hand_has_broken_and_nothing_else(ficha: Run, 
     assert sorted(told["violations"]) == sorted(sentences)
 
 
+async def test_verify_finds_that_a_guard_of_the_ledger_is_gone(ficha: Run, empty: str) -> None:
+    ficha("migrate", "up", database=empty)
+    await execute(
+        empty,
+        "drop index entries_once_per_job" if empty.startswith("sqlite") else "drop index ficha.entries_once_per_job",
+    )
+    told = ficha("verify", "--json", database=empty, expect=1).data
+    assert told["violations"] == ["The unique index entries_once_per_job is missing."]
+
+
 async def _open_shop(url: str) -> None:
     """Two accounts with a job each."""
     app = Ficha(url, sweep_by_itself=False)

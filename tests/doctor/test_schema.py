@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
+import apsw
 import asyncpg
 import pytest
 
-from ficha.doctor import Finding
+from ficha.doctor import Finding, looking_at, missing_guards
 from tests.doctor.conftest import Deployment
 
 
@@ -115,3 +118,67 @@ async def test_versions_that_do_not_fit_are_told(own: Deployment) -> None:
     report = await own.report()
     assert report.findings[0].code == "SCHEMA_MISSING"
     assert report.exit_code == 2
+
+
+GUARDS_OF_POSTGRESQL = (
+    ("ALTER TABLE accounts DROP CONSTRAINT accounts_check", "check of accounts (least balance active"),
+    (
+        "ALTER TABLE entries DROP CONSTRAINT entries_check; "
+        "ALTER TABLE entries ADD CONSTRAINT entries_check CHECK (number >= 1)",
+        "check of entries (number >= 1 and balance_after >= 0",
+    ),
+    (
+        "ALTER TABLE commits DROP CONSTRAINT commits_committer_sequence_key",
+        "unique constraint of commits (committer sequence)",
+    ),
+    ("ALTER TABLE keys DROP CONSTRAINT keys_pkey", "primary key keys"),
+    (
+        "DROP INDEX entries_once_per_job; CREATE UNIQUE INDEX entries_once_per_job ON entries (job_id, kind, number)",
+        "unique index entries_once_per_job",
+    ),
+    ("ALTER TABLE entries DISABLE TRIGGER entries_immutable", "trigger entries.entries_immutable"),
+    (
+        "CREATE OR REPLACE FUNCTION refuse_audit_change() RETURNS trigger LANGUAGE plpgsql "
+        "AS $$ BEGIN RETURN NULL; END $$",
+        "function refuse_audit_change",
+    ),
+)
+
+
+@pytest.mark.req("D1")
+@pytest.mark.parametrize("own", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(("broken", "words"), GUARDS_OF_POSTGRESQL, ids=lambda value: value.split("(")[0][-40:])
+async def test_a_guard_of_money_that_is_gone_or_changed_is_critical(own: Deployment, broken: str, words: str) -> None:
+    await own.execute(broken)
+    critical = [one for one in await schema_findings(own) if one.severity == "critical"]
+    assert len(critical) == 1, critical
+    assert f"The {words}" in critical[0].what
+    async with looking_at(own.app.database, own.app.schema) as database:
+        assert await missing_guards(database) == [critical[0].what]
+
+
+GUARDS_OF_SQLITE = {
+    "balance INTEGER NOT NULL CHECK (balance >= 0)": ("balance INTEGER NOT NULL", "check of accounts (balance >= 0)"),
+    "CHECK (kind <> 'charge' OR amount <= 0)": ("CHECK (true)", "check of entries (kind <> 'charge' or amount <= 0)"),
+}
+
+
+@pytest.mark.req("D1")
+@pytest.mark.parametrize("own", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("clause", GUARDS_OF_SQLITE)
+async def test_a_guard_of_money_that_left_an_sqlite_table_is_critical(own: Deployment, clause: str) -> None:
+    instead, words = GUARDS_OF_SQLITE[clause]
+    quoted = [text.replace("'", "''") for text in (clause, instead)]
+    db = apsw.Connection(own.url.removeprefix("sqlite:///"))
+    with closing(db):
+        db.execute("PRAGMA writable_schema = on")
+        db.execute(f"UPDATE sqlite_schema SET sql = replace(sql, '{quoted[0]}', '{quoted[1]}')")
+    critical = [one for one in await schema_findings(own) if one.severity == "critical"]
+    assert [one.what for one in critical] == [f"The {words} is missing."]
+    async with looking_at(own.app.database, own.app.schema) as database:
+        assert await missing_guards(database) == [critical[0].what]
+
+
+async def test_nothing_is_said_of_the_guards_of_a_whole_schema(own: Deployment) -> None:
+    async with looking_at(own.app.database, own.app.schema) as database:
+        assert await missing_guards(database) == []

@@ -11,13 +11,16 @@ from .database import Looking, LookingAtPostgres, LookingAtSqlite
 from .declared_schema import DeclaredSchema, declared
 from .findings import Finding, Severity
 from .looked_over import LookedOver
+from .rule_words import checks_in, in_parentheses, rule_words
 
 MIGRATE: Final = "Run `ficha migrate up`."
 RESTORE: Final = (
     "Make it again: `ficha migrate sql` prints the statement. First find out who removed it; `ficha verify` shows "
     "whether rows suffered."
 )
-GUARDS: Final = frozenset({"table", "column", "view", "trigger", "function", "unique index", "primary key"})
+GUARDS: Final = ("check", "primary key", "unique constraint", "unique index", "trigger", "function")
+"""Parts that forbid what must not happen, whatever writes."""
+NEEDED: Final = (*GUARDS, "table", "column", "view")
 """Parts without which Ficha fails, or something can happen that must not."""
 
 
@@ -50,15 +53,30 @@ async def schema(seen: LookedOver[Looking]) -> AsyncIterator[Finding]:
         what = f"The schema has version {version}, and this release knows versions up to {newest}."
         remedy = "A newer release migrated it: upgrade this one. What is compared below is what this release knows."
         yield _finding("SCHEMA_AHEAD", "warning", what, remedy)
+    for finding in await _drift(database, version):
+        yield finding
+
+
+async def missing_guards(database: Looking) -> list[str]:
+    """Sentences about parts that forbid a wrong balance, a second charge or a changed line, and are gone or changed. Of
+    a newer schema nothing is known."""
+    version = await version_of(database)
+    if not 0 < version <= _migrations(database)[-1].number:
+        return []
+    found = await _drift(database, version)
+    about_guards = tuple(f"The {kind} " for kind in GUARDS)
+    return [one.what for one in found if one.severity == "critical" and one.what.startswith(about_guards)]
+
+
+async def _drift(database: Looking, version: int) -> list[Finding]:
+    known = _migrations(database)
+    is_whole = version <= known[-1].number
     applied = tuple(migration for migration in known if migration.number <= version)
     if isinstance(database, LookingAtPostgres):
-        found = [*_postgres_drift(declared(applied), await _live(database), is_whole=version <= newest)]
-        for finding in (*found, *await _invalid(database)):
-            yield finding
-    else:
-        assert isinstance(database, LookingAtSqlite)
-        for finding in _sqlite_drift(_made(applied), await _sqlite_objects(database), is_whole=version <= newest):
-            yield finding
+        found = [*_postgres_drift(declared(applied), await _live(database), is_whole=is_whole)]
+        return [*found, *await _invalid(database)]
+    assert isinstance(database, LookingAtSqlite)
+    return [*_sqlite_drift(_made(applied), await _sqlite_objects(database), is_whole=is_whole)]
 
 
 def _migrations(database: Looking) -> tuple[Migration, ...]:
@@ -72,12 +90,12 @@ def _finding(code: str, severity: Severity, what: str, remedy: str) -> Finding:
 
 
 def _missing(kind: str, name: str) -> Finding:
-    severity: Severity = "critical" if kind in GUARDS else "warning"
+    severity: Severity = "critical" if kind in NEEDED else "warning"
     return _finding("SCHEMA_PART_MISSING", severity, f"The {kind} {name} is missing.", RESTORE)
 
 
 def _changed(kind: str, name: str, how: str) -> Finding:
-    severity: Severity = "critical" if kind == "trigger" else "warning"
+    severity: Severity = "critical" if kind in GUARDS else "warning"
     return _finding("SCHEMA_PART_CHANGED", severity, f"The {kind} {name} {how}.", RESTORE)
 
 
@@ -95,7 +113,20 @@ def _added(kind: str, name: str) -> Finding:
 
 async def _live(database: LookingAtPostgres) -> list[tuple[str, str, str, str | None]]:
     """Returns every part of the live schema: kind, table, name, and the fact that is compared."""
-    return [(kind, table, name, fact) for kind, table, name, fact in await database.ask("schema_parts")]
+    return [_compared(*part) for part in await database.ask("schema_parts")]
+
+
+def _compared(kind: str, table: str, name: str, fact: str | None) -> tuple[str, str, str, str | None]:
+    if kind == "check":
+        name = rule_words(name)
+    elif kind in ("primary key", "unique constraint"):
+        columns = rule_words(in_parentheses(name, 0))
+        name, fact = (table, columns) if kind == "primary key" else (columns, None)
+    elif fact is not None and kind == "unique index":
+        fact = rule_words(fact)
+    elif fact is not None and kind == "function":
+        fact = " ".join(fact.split())
+    return kind, table, name, fact
 
 
 def _postgres_drift(wanted: DeclaredSchema, live: list[Any], *, is_whole: bool) -> Iterator[Finding]:
@@ -106,18 +137,28 @@ def _postgres_drift(wanted: DeclaredSchema, live: list[Any], *, is_whole: bool) 
         # The parts of a missing table are not reported. A unique index may stand in for a plain one.
         if (table in gone and kind != "table") or (kind == "index" and (table, name) in uniques):
             continue
-        yield _missing(kind, name if name == table or kind in ("index", "unique index") else f"{table}.{name}")
+        yield _missing(kind, _called(kind, table, name))
     for part in sorted(wanted.parts.keys() & found.keys()):
         kind, table, name = part
         expected, fact = wanted.parts[part], found[part]
         if expected is not None and fact != expected:
-            where = name if name == table else f"{table}.{name}"
-            yield _changed(kind, where, f"is {fact}, not {expected}")
+            how = (
+                "is not what the migrations make"
+                if kind in ("function", "unique index")
+                else f"is {fact}, not {expected}"
+            )
+            yield _changed(kind, _called(kind, table, name), how)
     if is_whole:
         for kind, table, name in sorted(found.keys() - wanted.parts.keys()):
-            if kind in ("primary key", "constraint index") or (kind == "column" and table not in wanted.tables):
+            if kind in ("primary key", "unique constraint", "column") and table not in wanted.tables:
                 continue
-            yield _added(kind, name if name == table else f"{table}.{name}")
+            yield _added(kind, _called(kind, table, name))
+
+
+def _called(kind: str, table: str, name: str) -> str:
+    if kind in ("check", "unique constraint"):
+        return f"of {table} ({name})"
+    return name if name == table or kind in ("index", "unique index") else f"{table}.{name}"
 
 
 async def _invalid(database: LookingAtPostgres) -> list[Finding]:
@@ -168,8 +209,23 @@ def _sqlite_drift(
     for kind, name in sorted(wanted.keys() - live.keys()):
         yield _missing("unique index" if "UNIQUE" in wanted[kind, name] and kind == "index" else kind, name)
     for kind, name in sorted(wanted.keys() & live.keys()):
-        if wanted[kind, name] != live[kind, name] and is_whole:
-            yield _changed(kind, name, "is not what the migrations make")
+        if wanted[kind, name] == live[kind, name]:
+            continue
+        gone = sorted(_guards_in(wanted[kind, name]) - _guards_in(live[kind, name]))
+        yield from (_missing(guard, f"of {name} ({words})") for guard, words in gone)
+        if is_whole and not gone:
+            is_unique = kind == "index" and "UNIQUE" in wanted[kind, name]
+            yield _changed("unique index" if is_unique else kind, name, "is not what the migrations make")
     if is_whole:
         for kind, name in sorted(live.keys() - wanted.keys()):
             yield _added(kind, name)
+
+
+def _guards_in(text: str) -> set[tuple[str, str]]:
+    """The guards that stand in the text of a table, each with its words and those of its line."""
+    found = {("check", rule_words(check)) for check in checks_in(text)}
+    for part in text.split(","):
+        for guard in ("PRIMARY KEY", "UNIQUE"):
+            if guard in part:
+                found.add(("primary key" if guard == "PRIMARY KEY" else "unique constraint", rule_words(part)))
+    return found

@@ -15,15 +15,19 @@ FROM tables t JOIN pg_attribute a ON a.attrelid = t.oid JOIN pg_type y ON y.oid 
 WHERE t.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
 UNION ALL
 SELECT
-    CASE WHEN i.indisprimary THEN 'primary key' WHEN c.oid IS NOT NULL THEN 'constraint index'
-        WHEN i.indisunique THEN 'unique index' ELSE 'index' END,
-    t.name, CASE WHEN i.indisprimary THEN t.name ELSE x.relname::text END, NULL
+    CASE WHEN i.indisunique THEN 'unique index' ELSE 'index' END, t.name, x.relname::text,
+    CASE WHEN i.indisunique THEN substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*') END
 FROM tables t JOIN pg_index i ON i.indrelid = t.oid JOIN pg_class x ON x.oid = i.indexrelid
-LEFT JOIN pg_constraint c ON c.conindid = x.oid
+WHERE NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = x.oid)
 UNION ALL
 SELECT 'trigger', t.name, g.tgname::text, CASE WHEN g.tgenabled = 'D' THEN 'disabled' ELSE 'enabled' END
 FROM tables t JOIN pg_trigger g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal
 UNION ALL
 SELECT 'policy', t.name, p.polname::text, NULL FROM tables t JOIN pg_policy p ON p.polrelid = t.oid
 UNION ALL
-SELECT 'function', proname::text, proname::text, NULL FROM pg_proc WHERE pronamespace = to_regnamespace('ficha')
+SELECT CASE c.contype WHEN 'c' THEN 'check' WHEN 'p' THEN 'primary key' ELSE 'unique constraint' END, t.name,
+    pg_get_constraintdef(c.oid), NULL
+FROM tables t JOIN pg_constraint c ON c.conrelid = t.oid WHERE c.contype IN ('c', 'p', 'u')
+UNION ALL
+SELECT 'function', proname::text, proname::text, CASE WHEN prorettype = 'trigger'::regtype THEN prosrc END
+FROM pg_proc WHERE pronamespace = to_regnamespace('ficha')
