@@ -44,6 +44,7 @@ from .worker import (
     DeliveryRunner,
     DueRunner,
     HookRunner,
+    SignRunner,
     Starter,
     WorkerLoop,
     concurrency_for,
@@ -256,6 +257,11 @@ class Ficha(DeclaredParts):
         self.database, self._store = url, None
 
     @property
+    def fingerprint(self) -> str | None:
+        """Tells secrets apart and reveals nothing of one. None without a secret."""
+        return None if self.signer is None else self.signer.sign("fingerprint")
+
+    @property
     def engine(self) -> Engine:
         if self._engine is None:
             raise RuntimeError("the application is not open; use `async with app:` or `await app.open()`")
@@ -400,6 +406,7 @@ class Ficha(DeclaredParts):
             *([HookRunner(self, hooks)] if hooks else []),
             *([] if terms is None else [DeliveryRunner(self, self.outbound, timeout_s=terms.timeout_s)]),
             BulkRunner(self),
+            SignRunner(lambda: self.engine, self.fingerprint),
         ]
 
     @asynccontextmanager

@@ -13,6 +13,8 @@ import asyncpg
 import httpx
 import pytest
 
+from ficha import Ficha
+from ficha.doctor import examine
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from tests.chaos.servers import FragileServer, fragile_server
@@ -145,6 +147,10 @@ async def test_a_server_whose_synchronous_standby_is_away_is_not_ready(postgres_
             assert await asyncio.to_thread(ready, server) == OK
             await _standby(postgres, "nobody")
             await asyncio.to_thread(until_away, server, "a synchronous standby is away")
+            report = await examine(Ficha(postgres.url()))
+            assert {"STANDBY_AWAY", "WRITES_FAIL"} <= {
+                one.code for one in report.findings if one.severity == "critical"
+            }
             await _standby(postgres, "")
             await until(lambda: asyncio.to_thread(lambda: ready(server) == OK))
 

@@ -50,7 +50,7 @@ def test_warnings_and_what_could_not_be_checked_have_codes_of_their_own(
     ficha("migrate", "up")
     monkeypatch.delenv("FICHA_SECRET")
     assert "warning: FICHA_SECRET is not set" in ficha("doctor", expect=1).err
-    assert "unchecked: " in ficha("doctor", "--database", "sqlite:///none.db", expect=3).err
+    assert "critical: " in ficha("doctor", "--database", "sqlite:///none.db", expect=2).err
     assert "exists only in its process" in ficha("doctor", "--database", "memory:", expect=3).err
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,7 +14,10 @@ import pytest
 from ficha import Ficha
 from ficha.doctor import DoctorReport, Finding, examine
 from ficha.doctor.findings import size
+from ficha.doctor.postgres_check import _is_here as is_here
+from ficha.engine.process_signs import ProcessSigns
 from tests.doctor.conftest import Deployment
+from tests.support.postgres import Server
 
 on_sqlite = pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
 on_postgresql = pytest.mark.parametrize("deployment", ["postgresql"], indirect=True)
@@ -46,9 +50,13 @@ async def test_settings_of_the_application_that_are_missing_or_open_are_told(
 
 
 async def test_what_cannot_be_reached_or_looked_at_is_told(tmp_path: Path) -> None:
-    for url in ("memory:", f"sqlite:///{tmp_path / 'none.db'}", f"postgresql://user:hush@/x?host={tmp_path}"):
+    for url, code in (
+        ("memory:", 3),
+        (f"sqlite:///{tmp_path / 'none.db'}", 2),
+        (f"postgresql://user:hush@/x?host={tmp_path}", 2),
+    ):
         report = await examine(Ficha(url, secret="qPzR7mWk2vXb9nLs4tYc8hJd3gFa6eUi"))  # noqa: S106
-        assert ([finding.code for finding in report.findings], report.exit_code) == (["DATABASE_NOT_REACHED"], 3)
+        assert ([finding.code for finding in report.findings], report.exit_code) == (["DATABASE_NOT_REACHED"], code)
         assert "hush" not in str(report)
     assert not (tmp_path / "none.db").exists()
 
@@ -222,20 +230,115 @@ async def test_a_role_that_may_not_look_is_told_what_it_needs(own: Deployment) -
             theirs = Deployment(Ficha(url, secret="qPzR7mWk2vXb9nLs4tYc8hJd3gFa6eUi"), url)  # noqa: S106
             report = await theirs.report()
             found = {finding.code: finding for finding in report.findings}
-            assert found["NOT_CHECKED"].what.startswith("disk: ")
-            assert "GRANT pg_monitor" in found["NOT_CHECKED"].remedy
-            assert ("SESSIONS_HIDDEN" in found, report.exit_code) == (True, 3)
+            unseen = {finding.group: finding for finding in report.findings if finding.code == "NOT_CHECKED"}
+            assert unseen.keys() == {"wal", "writes"}
+            assert "GRANT pg_monitor" in unseen["wal"].remedy
+            assert "may not know where the server keeps its data" in found["DISK_NOT_SEEN"].what
+            assert not {"wal", "writes", "disk", "sessions"} & set(report.checked)
+            assert ("SESSIONS_HIDDEN" in found, report.exit_code) == (True, 0), "a right to look is a note"
             await connection.execute(f"GRANT pg_monitor TO {name}")
             assert await theirs.findings() == {}
         finally:
             await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
 
 
+@own_postgresql
+async def test_roles_of_strangers_that_may_write_are_told(own: Deployment) -> None:
+    async with connected(own.url) as connection:
+        name = f"stranger_{await connection.fetchval('SELECT current_database()')}"[:60]
+        await connection.execute(f"CREATE ROLE {name}; GRANT USAGE ON SCHEMA ficha TO {name}")
+        try:
+            await connection.execute(f"GRANT SELECT ON ficha.accounts TO {name}")
+            assert "STRANGERS_WRITE" not in await own.findings()
+            await connection.execute(f"GRANT UPDATE ON ficha.accounts TO {name}")
+            finding = (await own.findings())["STRANGERS_WRITE"]
+            assert (finding.severity, name in finding.what) == ("warning", True)
+        finally:
+            await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+@own_postgresql
+async def test_a_database_that_takes_no_writes_is_critical(own: Deployment) -> None:
+    async with connected(own.url) as connection:
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        report = await own.report()
+        [finding] = [one for one in report.findings if one.severity == "critical"]
+        assert (finding.code, "read-only" in finding.what, report.exit_code) == ("WRITES_FAIL", True, 2)
+        await connection.execute("SET default_transaction_read_only = off")
+        await connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    assert "WRITES_FAIL" not in await own.findings()
+
+
+@on_sqlite
+async def test_a_file_that_another_program_keeps_locked_is_critical(deployment: Deployment) -> None:
+    db = apsw.Connection(deployment.url.removeprefix("sqlite:///"))
+    db.execute("BEGIN IMMEDIATE")
+    assert "a lock is held" in (await deployment.findings())["WRITES_FAIL"].what
+    db.close(True)
+    assert "WRITES_FAIL" not in await deployment.findings()
+
+
+@on_postgresql
+async def test_a_disk_is_looked_at_over_tcp_if_it_is_the_servers_own(
+    deployment: Deployment, postgres_server: Server
+) -> None:
+    async with connected(deployment.url) as connection:
+        started_at = await connection.fetchval("SELECT extract(epoch FROM pg_postmaster_start_time())::bigint")
+    folder = str(postgres_server.data)
+    assert is_here(folder, started_at, is_socket=False)
+    assert not is_here(folder, started_at - 60, is_socket=False), "a tunnel leads to another server"
+    assert not is_here(f"{folder}/none", started_at, is_socket=False)
+    assert is_here(folder, started_at - 60, is_socket=True)
+
+
+# What processes show of themselves
+
+
+async def test_secrets_that_differ_are_told_and_never_shown(deployment: Deployment) -> None:
+    other = Ficha(deployment.url, secret="another secret of the same length, of tests")  # noqa: S106
+    async with deployment.app.separate_operations(sweeps=False) as operations:
+        for host, fingerprint in (("one", deployment.app.fingerprint), ("two", deployment.app.fingerprint)):
+            await ProcessSigns(operations.engine, host, fingerprint).show()
+        assert await deployment.findings() == {}
+        await ProcessSigns(operations.engine, "three", other.fingerprint).show()
+        finding = (await deployment.findings())["SECRETS_DIFFER"]
+        assert (finding.severity, "2 different FICHA_SECRETs" in finding.what) == ("critical", True)
+        assert "one, three" in finding.what
+    await deployment.execute("DELETE FROM leaders")
+    async with deployment.app.separate_operations(sweeps=False) as operations:
+        await ProcessSigns(operations.engine, "three", other.fingerprint).show()
+        [finding] = [one for one in (await deployment.report()).findings if one.group == "signs"]
+        assert (finding.code, finding.severity) == ("SECRET_OTHER_HERE", "note")
+
+
+async def test_the_clock_of_another_machine_is_told_until_it_is_right(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time_ns
+    async with deployment.app.separate_operations(sweeps=False) as operations:
+        signs = ProcessSigns(operations.engine, "far-away", None)
+        await signs.show()
+        assert await deployment.findings() == {}
+        if deployment.kind == "sqlite":
+            # There the database's clock is that of the process that asks.
+            monkeypatch.setattr(signs, "_apart_s", _ten_minutes_behind)
+        else:
+            monkeypatch.setattr("ficha.engine.process_signs.time.time_ns", lambda: real() - 600_000_000_000)
+        await signs.show()
+        monkeypatch.undo()
+    finding = (await deployment.findings())["CLOCK_OF_HOST_APART"]
+    assert finding.severity == "critical"
+    assert "The clock of far-away is 600.0 s behind" in finding.what
+
+
+async def _ten_minutes_behind() -> float:
+    return -600.0
+
+
 @on_postgresql
 async def test_clocks_that_are_apart_are_told(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of this process is what can be set apart without setting the machine's."""
-    import time
-
     real = time.time_ns
     monkeypatch.setattr("ficha.doctor.postgres_check.time.time_ns", lambda: real() + 5_000_000_000)
     assert (await deployment.findings())["CLOCKS_APART"].severity == "warning"

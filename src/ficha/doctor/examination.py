@@ -9,6 +9,7 @@ from typing import Any, Final
 from ..app import Ficha
 from ..errors import Refused
 from ..store.base import StoreError
+from ..store.connect import kind_of
 from ..store.database_url import hidden
 from ..version import build
 from . import (
@@ -20,16 +21,20 @@ from . import (
     hook_check,
     postgres_check,
     schema_check,
+    sign_check,
     sqlite_check,
+    write_check,
 )
 from .database import Looking, looking_at
-from .findings import WORST_FIRST, DoctorLimits, DoctorReport, Finding
+from .findings import WORST_FIRST, DoctorLimits, DoctorReport, Finding, Severity
 from .looked_over import LookedOver
 
 Check = Callable[[LookedOver[Any]], AsyncIterator[Finding]]
 
 ANY_DATABASE: Final[dict[str, Check]] = {
     "schema": schema_check.schema,
+    "writes": write_check.writes,
+    "signs": sign_check.signs,
     "duties": duty_check.duties,
     "counters": counter_check.counters,
     "alerts": alert_check.alerts,
@@ -37,8 +42,10 @@ ANY_DATABASE: Final[dict[str, Check]] = {
     "files": file_check.files,
 }
 OWN: Final[dict[str, dict[str, Check]]] = {"postgresql": postgres_check.CHECKS, "sqlite": sqlite_check.CHECKS}
-NEED_TABLES: Final = frozenset({"storage", "duties", "counters", "alerts", "hooks", "files"})
+NEED_TABLES: Final = frozenset({"storage", "writes", "signs", "duties", "counters", "alerts", "hooks", "files"})
 """Groups that query Ficha's tables, and so need its schema."""
+NOT_SEEN: Final = frozenset({"NOT_CHECKED", "SESSIONS_HIDDEN", "STANDBYS_HIDDEN", "DISK_NOT_SEEN"})
+"""Findings that say that their group was not checked."""
 
 
 async def examine(app: Ficha, limits: DoctorLimits | None = None) -> DoctorReport:
@@ -57,10 +64,11 @@ async def examine(app: Ficha, limits: DoctorLimits | None = None) -> DoctorRepor
             reads = database.reads
     except StoreError as error:
         remedy = (
-            "Name the database with --database, or set FICHA_DATABASE_URL. If it is on another machine, run this where "
-            "the database can be reached."
+            "See that the database runs, and that this machine reaches it and has a connection left. If it is another "
+            "one, name it with --database or FICHA_DATABASE_URL."
         )
-        findings.append(Finding("connection", "DATABASE_NOT_REACHED", "unchecked", str(error), remedy))
+        severity: Severity = "unchecked" if kind_of(app.database) == "memory" else "critical"
+        findings.append(Finding("connection", "DATABASE_NOT_REACHED", severity, str(error), remedy))
     findings.sort(key=lambda finding: WORST_FIRST.index(finding.severity))
     return DoctorReport(database=hidden(app.database), facts=facts, checked=checked, findings=findings, reads=reads)
 
@@ -72,11 +80,18 @@ async def _look(seen: LookedOver[Looking], checked: list[str], findings: list[Fi
         if group in NEED_TABLES and not has_tables:
             continue
         try:
-            findings += [finding async for finding in check(seen)]
+            found = [finding async for finding in check(seen)]
         except (StoreError, Refused, OSError) as error:
-            remedy = (
-                "Give the role the right to look (on PostgreSQL: GRANT pg_monitor TO it), or see what is wrong there."
-            )
-            findings.append(Finding(group, "NOT_CHECKED", "unchecked", f"{group}: {error}", remedy))
-        else:
+            found = [_not_checked(group, error)]
+        findings += found
+        if not any(finding.code in NOT_SEEN for finding in found):
             checked.append(group)
+
+
+def _not_checked(group: str, error: Exception) -> Finding:
+    if write_check.lacks_right(error):
+        remedy = (
+            "Give the role the right to look: on PostgreSQL, GRANT pg_monitor TO it, or let it read Ficha's tables."
+        )
+        return Finding(group, "NOT_CHECKED", "note", f"{group}: {error}", remedy)
+    return Finding(group, "NOT_CHECKED", "unchecked", f"{group}: {error}", "See what is wrong there.")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from ..core.policy import SECOND
+from ..store.connect import migrator_for, roles_that_write
 from .database import LookingAtPostgres
 from .disk_space import free_space
 from .findings import Finding, Severity, size
@@ -117,7 +118,7 @@ async def sessions(seen: Seen) -> AsyncIterator[Finding]:
         yield Finding(
             "sessions",
             "SESSIONS_HIDDEN",
-            "unchecked",
+            "note",
             f"Sessions of other roles, of which this role cannot see what they do: {hidden}.",
             "GRANT pg_monitor TO the role that runs this.",
         )
@@ -174,14 +175,46 @@ async def storage(seen: Seen) -> AsyncIterator[Finding]:
             )
 
 
-async def disk(seen: Seen) -> AsyncIterator[Finding]:
+async def strangers(seen: Seen) -> AsyncIterator[Finding]:
+    [(own,)] = await seen.database.rows("SELECT current_user::text")
+    writers = await roles_that_write(migrator_for(seen.app.database, seen.app.schema))
+    others = [name for name in writers if name != own]
+    if others:
+        yield Finding(
+            "strangers",
+            "STRANGERS_WRITE",
+            "warning",
+            f"Roles that may write Ficha's tables besides their owner: {', '.join(others)}. Each could set a balance.",
+            "REVOKE the right, unless it is the role of your application: then GRANT it the owner's role instead.",
+        )
+
+
+async def standbys(seen: Seen) -> AsyncIterator[Finding]:
+    """Of the synchronous ones alone: without them every commit waits."""
+    [(names, commits, hidden, followers)] = await seen.database.ask("standbys")
+    if not names or commits in ("off", "local") or followers:
+        return
+    if hidden:
+        what = "Whether the synchronous standbys follow is hidden from this role."
+        yield Finding("standbys", "STANDBYS_HIDDEN", "note", what, "GRANT pg_monitor TO the role that runs this.")
+        return
+    yield Finding(
+        "standbys",
+        "STANDBY_AWAY",
+        "critical",
+        f"synchronous_standby_names is {names}, and no such standby follows: every commit waits for one.",
+        "Start the standby; if it is lost for good, take it out of synchronous_standby_names and reload.",
+    )
+
+
+async def wal(seen: Seen) -> AsyncIterator[Finding]:
     limits = seen.limits
     for name, is_active, held, status in await seen.database.ask("slots"):
         is_lost = status in ("lost", "unreserved")
         if is_lost or held > limits.slot_wal_bytes:
             state = "in use" if is_active else "used by nobody"
             yield Finding(
-                "disk",
+                "wal",
                 "SLOT_HOLDS_WAL",
                 "critical" if is_lost else "warning",
                 f"The replication slot {name}, {state}, holds back {size(held)} of WAL"
@@ -192,27 +225,55 @@ async def disk(seen: Seen) -> AsyncIterator[Finding]:
     [(failed, fails_now)] = await seen.database.ask("archiver")
     if fails_now:
         yield Finding(
-            "disk",
+            "wal",
             "ARCHIVING_FAILS",
             "critical",
             f"PostgreSQL could not archive its WAL ({failed} failures, the last one after the last success): it keeps "
             "all of it, and a restore to a point in time ends before that.",
             "See the server's log for what archive_command says.",
         )
-    [(wal,)] = await seen.database.ask("wal_size")
-    seen.facts["wal_bytes"] = wal
-    if wal > limits.wal_bytes:
+    [(length,)] = await seen.database.ask("wal_size")
+    seen.facts["wal_bytes"] = length
+    if length > limits.wal_bytes:
         yield Finding(
-            "disk",
+            "wal",
             "WAL_LONG",
             "warning",
-            f"The server's WAL has {size(wal)}.",
+            f"The server's WAL has {size(length)}.",
             "Look for slots and archiving above; else max_wal_size and wal_keep_size allow as much.",
         )
-    [(is_local, folder)] = await seen.database.ask("data_folder")
-    if is_local and folder is not None and os.path.isdir(folder):  # noqa: ASYNC240 (one look at a local disk)
-        for finding in free_space("disk", folder, "the database", limits):
+
+
+async def disk(seen: Seen) -> AsyncIterator[Finding]:
+    [(is_socket, folder, started_at)] = await seen.database.ask("data_folder")
+    if folder is not None and _is_here(folder, started_at, is_socket=is_socket):
+        for finding in free_space("disk", folder, "the database", seen.limits):
             yield finding
+        return
+    why = (
+        "this role may not know where the server keeps its data"
+        if folder is None
+        else f"the server's folder {folder} is not on this machine, or this user may not look into it"
+    )
+    yield Finding(
+        "disk",
+        "DISK_NOT_SEEN",
+        "note",
+        f"How full the database's disk is was not checked: {why}. PostgreSQL itself does not report it.",
+        "Watch the disk on the database's machine, or with the provider's figures.",
+    )
+
+
+def _is_here(folder: str, started_at: int, *, is_socket: bool) -> bool:
+    """Whether the server that was asked keeps its data in this folder of this machine. A tunnel ends here too, so over
+    TCP the time at which the server was started has to agree."""
+    if is_socket:
+        return os.path.isdir(folder)
+    try:
+        with open(os.path.join(folder, "postmaster.pid")) as file:
+            return abs(int(file.read().split("\n")[2]) - started_at) <= 1
+    except (OSError, ValueError, IndexError):
+        return False
 
 
 CHECKS: Any = {
@@ -222,5 +283,8 @@ CHECKS: Any = {
     "sessions": sessions,
     "connections": connections,
     "storage": storage,
+    "strangers": strangers,
+    "standbys": standbys,
+    "wal": wal,
     "disk": disk,
 }

@@ -21,7 +21,7 @@ from ..environment import SettingError
 from ..errors import Refused
 from ..signing import Signer
 from ..store.base import CommitUnknown, StoreError
-from ..worker import BulkRunner, Collector, DueRunner, collector
+from ..worker import BulkRunner, Collector, DueRunner, SignRunner, collector
 from .answer_limits import AnswerLimits
 from .body_thread import BodyThread
 from .cursors import Cursors
@@ -115,8 +115,15 @@ class _Opening:
                     self._is_held = True
                 if not self._runners:
                     await self.readiness.start()
+                    # A secret that this process made for itself is nobody else's.
+                    signs = (
+                        []
+                        if self._process_secret is not None
+                        else [SignRunner(lambda: self._app.engine, self._app.fingerprint)]
+                    )
                     self._runners = [
-                        asyncio.create_task(runner.run(), name=f"ficha {runner.what}") for runner in _beside(self._app)
+                        asyncio.create_task(runner.run(), name=f"ficha {runner.what}")
+                        for runner in (*_beside(self._app), *signs)
                     ]
         return self._app
 

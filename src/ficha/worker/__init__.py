@@ -8,6 +8,7 @@ from .due_runner import DueRunner
 from .hook_runner import Hook, HookRunner
 from .registration import worker_name
 from .results import ENDINGS, Accepted, Cancel, FinalError, Partial, Retry, UnstorableValue, UserError
+from .sign_runner import SignRunner
 from .starter import Starter
 from .steps import StepMismatch
 from .worker import WorkerLoop, concurrency_for
@@ -26,6 +27,7 @@ __all__ = [
     "JobContext",
     "Partial",
     "Retry",
+    "SignRunner",
     "Starter",
     "StepMismatch",
     "ThreadJobContext",
