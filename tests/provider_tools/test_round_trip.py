@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ficha import Ficha, JobContext, NotFound, Refused
-from ficha.providers import ProviderCall
+from ficha.providers import GenericProvider, ProviderCall, RequestTemplate, StateFields
 from tests.provider_tools.loopback import (
     OUR_SECRET,
     PICTURE,
@@ -341,6 +341,76 @@ async def test_the_providers_own_words_reach_the_user_and_are_final_where_it_say
         job = await ended(app, job_id)
         assert (job.status, job.user_error, job.attempts) == ("failed", "the picture is too dark", 1)
         assert (len(server.starts), await money(app)) == (1, PAID_BACK)
+
+
+def described(server: LoopbackServer, **fields: Any) -> GenericProvider:
+    """The same server's API, described instead of written."""
+    return GenericProvider(
+        "described",
+        start=RequestTemplate(url=server.url("/start"), body={"key": "{key}", "callback": "{callback_url}"}),
+        ref="ref",
+        status=RequestTemplate(method="GET", url=server.url() + "work/{ref}"),
+        result=RequestTemplate(method="GET", url=server.url() + "result/{ref}"),
+        fields=StateFields(
+            state="status", working=("working",), succeeded=("succeeded",), failed=("failed",), **fields
+        ),
+        poll_s=0.05,
+    )
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "rp/h.py", line 4, in handler\nValueError: no face'
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize(
+    ("fields", "said", "read"),
+    [
+        ({}, "CUDA out of memory at 0x7f", "The job failed for an internal reason"),
+        ({"user_error": "error"}, "the picture is too dark", "the picture is too dark"),
+        ({"user_error": "error"}, TRACEBACK, "The job failed for an internal reason"),
+        (
+            {"user_error": "error", "user_words": "Please try another picture."},
+            TRACEBACK,
+            "Please try another picture.",
+        ),
+    ],
+)
+async def test_the_owner_reads_no_raw_error_of_a_described_provider(
+    url: str, server: LoopbackServer, fields: dict[str, str], said: str, read: str
+) -> None:
+    async with studio(url, described(server, **fields)) as app, working(app):
+        job_id = await submitted(app)
+        server.fail((await started(server))["ref"], said)
+        job = await ended(app, job_id)
+        assert (job.status, await money(app)) == ("failed", PAID_BACK)
+        assert job.user_error.startswith(read)
+        # The operator reads all of it.
+        history = [event.data or {} for event in await app.events(job=job_id)]
+        assert any(said in (told.get("error") or "", told.get("traceback") or "") for told in history)
+
+
+async def test_a_traceback_of_any_provider_stays_with_the_operator(url: str, server: LoopbackServer) -> None:
+    async with studio(url, LoopbackProvider(server.url())) as app, working(app):
+        job_id = await submitted(app)
+        server.fail((await started(server))["ref"], TRACEBACK)
+        await call_back(app, server)
+        job = await ended(app, job_id)
+        assert (job.error, "Traceback" in job.user_error) == (TRACEBACK, False)
+        server.faults["start"] = [Reply(422, body=json.dumps({"detail": TRACEBACK}).encode())]
+        job = await ended(app, await submitted(app))
+        assert (job.error, "Traceback" in job.user_error) == (TRACEBACK, False)
+
+
+@pytest.mark.req("A11")
+async def test_work_whose_files_cannot_be_found_is_refunded(url: str, server: LoopbackServer) -> None:
+    async with studio(url, described(server, files="files.*.url")) as app, working(app):
+        job_id = await submitted(app)
+        start = await started(server)
+        server.succeed(start["ref"], "done", [{"filename": "x.png", "subfolder": ""}])
+        job = await ended(app, job_id)
+        assert (job.status, await money(app)) == ("failed", PAID_BACK)
+        assert job.error == "the provider's answer has no address of a file at files.*.url, but []"
+        assert "internal reason" in job.user_error
 
 
 async def test_a_failure_that_is_not_final_is_tried_again_under_another_key(url: str, server: LoopbackServer) -> None:

@@ -64,6 +64,7 @@ def plain(simulator: Simulated, token: str = "key", signed: bool = True, **optio
             succeeded=("succeeded",),
             failed=("failed", "cancelled"),
             error="task.error.message",
+            user_error="task.error.message",
             output="task.result",
             files="task.result.files.*.href",
             progress="task.progress",

@@ -113,8 +113,9 @@ async def test_a_state_is_read_by_paths() -> None:
 
     assert await status(state="run", percent="40", place=3.0) == ProviderWorking(40, 3)
     assert await status(state=0) == ProviderWorking()
-    assert await status(state="bad", why=[{"text": "too dark"}], price=0.5) == ProviderFailed("too dark", cost=0.5)
-    assert await status(state="bad") == ProviderFailed("the work ended as bad")
+    too_dark = ProviderFailed("too dark", cost=0.5, for_user=False)
+    assert await status(state="bad", why=[{"text": "too dark"}], price=0.5) == too_dark
+    assert await status(state="bad") == ProviderFailed("the work ended as bad", for_user=False)
     out = {"files": [{"href": "https://x.example/a/b.png"}, {"href": 7}, {"href": "ftp://x"}, {}]}
     succeeded = await status(state="done", out=out, price="0.25")
     assert succeeded.result.output == out
@@ -139,6 +140,53 @@ async def test_work_is_found_by_the_key_of_its_start() -> None:
     for wrong in ({"find": find}, {"found": "id"}, {"find": STATUS, "found": "id"}):
         with pytest.raises(ValueError, match="find"):
             provider(**wrong)
+
+
+RAW = 'Traceback (most recent call last):\n  File "handler.py", line 4, in handler\nValueError: no face'
+
+
+@pytest.mark.parametrize(
+    ("terms", "answer", "shown", "details"),
+    [
+        ({}, {"error": RAW}, None, None),
+        ({}, {"error": "no face"}, None, None),
+        ({"user_error": "why"}, {"error": RAW, "why": "no face"}, "no face", RAW),
+        ({"user_error": "error"}, {"error": RAW}, None, None),
+        ({"user_error": "error"}, {"error": '{"error_type": "ValueError"}'}, None, None),
+        ({"user_error": "why", "user_words": "It failed."}, {"error": "x"}, "It failed.", "x"),
+        ({"user_words": "It failed."}, {"error": RAW}, "It failed.", RAW),
+    ],
+)
+async def test_users_read_only_the_words_that_the_configuration_names(
+    terms: dict[str, str], answer: dict[str, str], shown: str | None, details: str | None
+) -> None:
+    fields = StateFields(state="state", working=("run",), succeeded=("done",), failed=("bad",), **terms)
+    sender = Sender({"state": "bad", **answer}, Answered(422, json.dumps(answer).encode()))
+    made = provider(fields=fields)
+    failed = await made.status(ProviderHttp(sender), "7")
+    assert isinstance(failed, ProviderFailed)
+    assert (failed.error if failed.for_user else None, failed.details) == (shown, details)
+    # And also where the provider refuses the request.
+    with pytest.raises(ProviderError) as refused:
+        await made.start(ProviderHttp(sender), ProviderCall("m", {}), callback_url=None, key="k", correlation_id=None)
+    assert refused.value.final
+    assert (refused.value.message if refused.value.for_user else None) == shown
+
+
+@pytest.mark.parametrize("made", [{"files": []}, {}, {"files": [{"filename": "x.png", "url": 7}]}, {"files": "x.png"}])
+async def test_work_without_an_address_where_its_files_should_be_has_failed(made: dict[str, Any]) -> None:
+    fields = StateFields(
+        state="state", working=("run",), succeeded=("done",), failed=("bad",), files="files.*.url", cost="price"
+    )
+    done = {"state": "done", "price": 0.5, **made}
+    result = RequestTemplate(method="GET", url="https://p.example/jobs/{ref}/result")
+    http = ProviderHttp(Sender(done, done))
+    asked = await provider(fields=fields).status(http, "7")
+    fetched = await provider(fields=fields, result=result).result(http, "7")
+    for failed in (asked, fetched):
+        assert isinstance(failed, ProviderFailed)
+        assert (failed.final, failed.for_user, failed.cost) == (True, False, 0.5)
+        assert "no address of a file at files.*.url" in failed.error
 
 
 async def test_a_result_can_have_a_request_of_its_own() -> None:

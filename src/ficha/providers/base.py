@@ -30,6 +30,8 @@ WORDS_LENGTH: Final = 2_000
 """How many characters of a provider's own error text are kept."""
 OPERATORS_STATUSES: Final = frozenset({401, 402, 403, 407})
 """Statuses that refuse the operator, not the user: a wrong key, no credits there. Their message is not for the user."""
+STACK_MARKS: Final = ("Traceback (most recent call last)", '\n  File "', "\n    at ")
+"""What the stack traces of Python, Java and JavaScript contain."""
 AGAIN_STATUSES: Final = frozenset({408, 409, 423, 425})
 """Statuses after which the same request may work a moment later."""
 BUSY_S: Final = 5.0
@@ -87,12 +89,15 @@ class ProviderSucceeded(Struct, frozen=True, tag="succeeded"):
 
 
 class ProviderFailed(Struct, frozen=True, tag="failed"):
-    """The work failed. error: the provider's own message, which the job's owner sees. final: a retry cannot help. cost:
-    what the provider charges all the same."""
+    """The work failed. error: the provider's own message, which the job's owner sees, unless it is no plain text.
+    final: a retry cannot help. cost: what the provider charges all the same. for_user: False if only operators may read
+    the message. details: more that only operators read."""
 
     error: str
     final: bool = True
     cost: float | None = None
+    for_user: bool = True
+    details: str | None = None
 
 
 ProviderStatus = ProviderWorking | ProviderSucceeded | ProviderFailed
@@ -116,7 +121,7 @@ class ProviderError(Exception):
     final: a retry cannot help. was_sent: whether the provider may have received the request; False only if it certainly
     did not. retry_after_s: when to try again, if the provider said so. is_fault: whether it counts as a failure of the
     provider, which opens its breaker. for_user: the message is the provider's own, about the user's request.
-    answer: the provider's answer, if there was one.
+    details: more that only operators read. answer: the provider's answer, if there was one.
     """
 
     def __init__(
@@ -128,6 +133,7 @@ class ProviderError(Exception):
         retry_after_s: float | None = None,
         is_fault: bool = True,
         for_user: bool = False,
+        details: str | None = None,
         answer: HttpAnswer | None = None,
     ) -> None:
         super().__init__(message)
@@ -137,6 +143,7 @@ class ProviderError(Exception):
         self.retry_after_s = retry_after_s
         self.is_fault = is_fault
         self.for_user = for_user
+        self.details = details
         self.answer = answer
 
 
@@ -367,6 +374,16 @@ def _words(value: Any, depth: int) -> str:
     return ""
 
 
+def is_plain(words: str) -> bool:
+    """Whether a provider's message can be for people: no trace of a program's stack, and no JSON."""
+    if any(mark in words for mark in STACK_MARKS):
+        return False
+    try:
+        return not isinstance(msgspec.json.decode(words.strip()), dict | list)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return True
+
+
 def _pause_s(answer: HttpAnswer) -> float | None:
     """The answer's Retry-After in seconds: a number, or a date."""
     given = next((value for name, value in answer.headers.items() if name.lower() == "retry-after"), None)
@@ -457,8 +474,9 @@ class Provider:
         """The state of the work."""
         raise NotImplementedError
 
-    async def result(self, http: ProviderHttp, ref: str) -> ProviderResult:
-        """The result of the work. Called once the work has succeeded, if neither `status` nor a call-back had it."""
+    async def result(self, http: ProviderHttp, ref: str) -> ProviderResult | ProviderFailed:
+        """The result of the work; `ProviderFailed` if there is none that could be delivered. Called once the work has
+        succeeded, if neither `status` nor a call-back had it."""
         raise NotImplementedError
 
     async def cancel(self, http: ProviderHttp, ref: str) -> None:

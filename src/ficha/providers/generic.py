@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .base import (
     WORDS_LENGTH,
@@ -27,6 +28,7 @@ from .base import (
     ProviderWorking,
     ReceivedCallback,
     RemoteFile,
+    is_plain,
 )
 from .json_paths import all_found, found, is_web_address, last_name, number_at, read_object, text_at
 from .options import reference
@@ -62,9 +64,11 @@ class StateFields(Struct, frozen=True, kw_only=True):
     `files.*.url` for every item.
 
     state: the state's name. working, succeeded, failed: the names that mean each of these.
-    error: the provider's message about a failure.
+    error: the provider's message about a failure, for operators.
+    user_error: the provider's message that the job's owner reads. Defaults to none: the owner reads `user_words`.
+    user_words: your own sentence for a failure without such a message. Defaults to one that names only the job.
     output: the result. Defaults to all of the answer.
-    files: the addresses of files that the provider made. Defaults to none.
+    files: the addresses of files that the provider made; work without any has failed. Defaults to none.
     progress, position: percent, and the place in the provider's queue. Defaults to neither.
     cost: what the work cost you, in your currency. Defaults to no cost being recorded.
     """
@@ -74,6 +78,8 @@ class StateFields(Struct, frozen=True, kw_only=True):
     succeeded: tuple[str, ...]
     failed: tuple[str, ...]
     error: str = "error"
+    user_error: str | None = None
+    user_words: str | None = None
     output: str | None = None
     files: str | None = None
     progress: str | None = None
@@ -190,16 +196,16 @@ class GenericProvider(Provider):
         return None if found is None else reference(found, f"{self.name}, at {self._found},")
 
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
-        answer = await self._send(http, self._status, {"ref": ref})
-        status = _status(answer, self._fields)
-        return ProviderSucceeded() if self._result and isinstance(status, ProviderSucceeded) else status
+        return _status(await self._send(http, self._status, {"ref": ref}), self._fields, self._result is None)
 
-    async def result(self, http: ProviderHttp, ref: str) -> ProviderResult:
+    async def result(self, http: ProviderHttp, ref: str) -> ProviderResult | ProviderFailed:
         if self._result is not None:
             return _result(await self._send(http, self._result, {"ref": ref}), self._fields)
         match await self.status(http, ref):
             case ProviderSucceeded(ProviderResult() as result):
                 return result
+            case ProviderFailed() as failed:
+                return failed
             case other:
                 raise ProviderError(f"the work has no result: {other}", is_fault=False)
 
@@ -223,10 +229,13 @@ class GenericProvider(Provider):
         if not fits:
             raise BadCallback(NO_FIT)
         try:
-            status = _status(read_object(callback.body), self._callback.fields or self._fields)
+            body, fields = read_object(callback.body), self._callback.fields or self._fields
+            status = _status(body, fields, self._result is None)
         except (ValueError, ProviderError) as error:
             raise BadCallback(f"its body cannot be read: {error}") from error
-        return ProviderSucceeded() if self._result and isinstance(status, ProviderSucceeded) else status
+        # A call-back may leave out what the answer about the state has.
+        is_without_files = isinstance(status, ProviderFailed) and text_at(body, fields.state) in fields.succeeded
+        return None if is_without_files else status
 
     def refs(self, callback: ReceivedCallback) -> str | None:
         if self._callback is None:
@@ -237,7 +246,20 @@ class GenericProvider(Provider):
             return None
 
     async def _send(self, http: ProviderHttp, template: RequestTemplate, values: dict[str, Any]) -> Any:
-        return await http.json(template.method, **self._filled(template, values))
+        try:
+            return await http.json(template.method, **self._filled(template, values))
+        except ProviderError as error:
+            if error.for_user:
+                self._for_user(error)
+            raise
+
+    def _for_user(self, error: ProviderError) -> None:
+        """Gives an error about the user's request the words that users may read, if there are any."""
+        body = None if error.answer is None else _json(error.answer.body)
+        words = _words_for_user(body, self._fields)
+        error.for_user = words is not None
+        if words is not None:
+            error.message, error.details = words, error.message
 
     async def _request(self, http: ProviderHttp, template: RequestTemplate, values: dict[str, Any]) -> None:
         await http.request(template.method, **self._filled(template, values))
@@ -253,21 +275,48 @@ class GenericProvider(Provider):
         return filled
 
 
-def _status(answer: Any, fields: StateFields) -> ProviderStatus:
+def _status(answer: Any, fields: StateFields, has_result: bool) -> ProviderStatus:
     state = text_at(answer, fields.state)
     if state in fields.working:
         return ProviderWorking(_whole(answer, fields.progress), _whole(answer, fields.position))
     if state in fields.succeeded:
-        return ProviderSucceeded(_result(answer, fields))
+        if not has_result:
+            return ProviderSucceeded()
+        result = _result(answer, fields)
+        return result if isinstance(result, ProviderFailed) else ProviderSucceeded(result)
     if state in fields.failed:
-        words = text_at(answer, fields.error) or f"the work ended as {state}"
-        return ProviderFailed(words[:WORDS_LENGTH], cost=_number(answer, fields.cost))
+        raw = text_at(answer, fields.error) or f"the work ended as {state}"
+        return _failed(raw, answer, fields)
     raise ProviderError(f"the provider's answer has no state that is known at {fields.state}: {state!r}")
 
 
-def _result(answer: Any, fields: StateFields) -> ProviderResult:
+def _failed(raw: str, answer: Any, fields: StateFields) -> ProviderFailed:
+    """A failure in the words for users, if there are any, and else in those for operators."""
+    words, cost, raw = _words_for_user(answer, fields), _number(answer, fields.cost), raw[:WORDS_LENGTH]
+    if words is None:
+        return ProviderFailed(raw, cost=cost, for_user=False)
+    return ProviderFailed(words, cost=cost, details=raw)
+
+
+def _words_for_user(answer: Any, fields: StateFields) -> str | None:
+    words = None if fields.user_error is None else text_at(answer, fields.user_error)
+    return fields.user_words if words is None or not is_plain(words) else words[:WORDS_LENGTH]
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return read_object(body)
+    except ValueError:
+        return None
+
+
+def _result(answer: Any, fields: StateFields) -> ProviderResult | ProviderFailed:
     urls = [] if fields.files is None else all_found(answer, fields.files)
     files = tuple(RemoteFile(url, last_name(url)) for url in dict.fromkeys(filter(is_web_address, urls)))
+    if fields.files is not None and not files:
+        shown = msgspec.json.encode(urls).decode()[:WORDS_LENGTH]
+        raw = f"the provider's answer has no address of a file at {fields.files}, but {shown}"
+        return replace(_failed(raw, None, fields), cost=_number(answer, fields.cost))
     output = answer if fields.output is None else found(answer, fields.output)
     return ProviderResult(output, files[:MOST_FILES], _number(answer, fields.cost))
 

@@ -41,6 +41,7 @@ from ..providers import (
     ProviderError,
     ProviderFailed,
     ProviderHttp,
+    ProviderResult,
     ProviderSucceeded,
     ProviderWorking,
     ReceivedCallback,
@@ -155,6 +156,7 @@ class ProviderConformance:
                 status = await trial.provider.status(http, ref)
                 assert isinstance(status, ProviderSucceeded)
                 result = status.result or await trial.provider.result(http, ref)
+                assert isinstance(result, ProviderResult)
                 msgspec.json.encode(result.output)
                 assert all(file.url.startswith(("http://", "https://", "data:")) for file in result.files)
                 assert result.cost is None or result.cost >= 0

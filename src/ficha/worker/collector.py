@@ -38,6 +38,7 @@ from ..providers import (
     ProviderSucceeded,
     ProviderWorking,
 )
+from ..providers.base import is_plain
 from ..redaction import redacted
 from ..store.base import StoreError
 from ..tools import Tool
@@ -152,18 +153,15 @@ class Collector(DueRunner):
             match status:
                 case ProviderWorking(progress):
                     await self._operations.end_poll(job.id, hold.until_at, provider.poll_s, progress=progress)
-                case ProviderFailed(error, final, cost):
-                    words = arg.text(redacted(error) or "the provider failed")
-                    ending = c.Failed(words, final, for_user=True, provider_cost=millionths(cost))
-                    await self._finish(job, provider, ending)
+                case ProviderFailed():
+                    await self._finish(job, provider, _failed(status))
                 case ProviderSucceeded(result):
                     await self._finish(job, provider, await self._completed(job, provider, http, result))
         except ProviderBusy as busy:
             await self._again(job, provider, hold, busy.retry_after_s)
         except ProviderError as error:
             if error.final and error.for_user:
-                words = arg.text(redacted(error.message))
-                await self._finish(job, provider, c.Failed(words, final=True, for_user=True))
+                await self._finish(job, provider, _failed(ProviderFailed(error.message)))
                 return
             log.warning("%s could not be asked about job %s: %s", provider.name, job.id, error)
             await self._again(job, provider, hold, error.retry_after_s)
@@ -174,7 +172,10 @@ class Collector(DueRunner):
         """The result with its files copied, because providers soon delete them."""
         assert isinstance(job.place, Awaiting)
         if result is None:
-            result = await provider.result(http, job.place.ref)
+            found = await provider.result(http, job.place.ref)
+            if isinstance(found, ProviderFailed):
+                return _failed(found)
+            result = found
         save, files = self._operations.save_result, []
         try:
             for number, file in enumerate(result.files):
@@ -216,6 +217,14 @@ class Collector(DueRunner):
             await self._operations.end_poll(job.id, hold.until_at, provider.poll_s, after_s=after_s or 0.0)
         except (Refused, StoreError) as error:
             log.warning("when to ask %s again about job %s was not written: %s", provider.name, job.id, error)
+
+
+def _failed(status: ProviderFailed) -> c.Failed:
+    """The ending of a run whose work failed, with the provider's words as far as each reader may have them."""
+    words = arg.text(redacted(status.error) or "the provider failed")
+    for_user = status.for_user and is_plain(status.error)
+    details = None if status.details is None else arg.text(redacted(status.details))
+    return c.Failed(words, status.final, for_user, details, provider_cost=millionths(status.cost))
 
 
 class _Hold:

@@ -24,7 +24,7 @@ from ..engine.views import JobView
 from ..errors import Refused
 from ..operations import ProviderOperations
 from ..providers import Provider, ProviderBusy, ProviderCall, ProviderError, ProviderHttp
-from ..providers.base import BUSY_S
+from ..providers.base import BUSY_S, is_plain
 from ..providers.options import reference
 from ..store.base import StoreError
 from ..trace_context import run_context
@@ -144,13 +144,14 @@ class Starter:
         """Has a failed start retried for as long as the job may run, if that cannot start the work twice: the provider
         takes keys, can tell whether it has the work, or certainly did not receive the request. Otherwise the attempt
         failed."""
+        for_user = error.for_user and is_plain(error.message)
         if error.final:
-            return Failure(error.message, final=True, for_user=error.for_user)
+            return Failure(error.message, final=True, for_user=for_user, traceback=error.details)
         is_safe = provider.takes_keys or provider.finds_work or not error.was_sent
         if is_safe and _tried_s(run) < run.tool.timeout:
             pause_s = error.retry_after_s or _backoff_s(run.lease.claimed.job)
             return PostponedStart(pause_s, error.message, unsent=not error.was_sent)
-        return Failure(error.message, for_user=error.for_user)
+        return Failure(error.message, for_user=for_user, traceback=error.details)
 
     def unaccepted(self, end: End, status: str) -> None:
         """Handles an end that came too late to change anything: cancels the work that a provider has begun, if nobody
