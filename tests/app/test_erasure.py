@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import glob
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 
@@ -13,7 +16,7 @@ from ficha.core import commands as c
 from ficha.core.dataset import State
 from ficha.core.records import FigureCursor, Leader, Rollup
 from ficha.store.base import GetState
-from tests.support.shop import World, ledger
+from tests.support.shop import World, ledger, shop
 
 WORDS = "harbour"
 """What the person wrote, wherever they could."""
@@ -92,8 +95,82 @@ async def test_nothing_that_a_person_gave_or_got_is_left_and_the_money_is(world:
     assert all(key.revoked_at and not key.hint for key in state.api_keys.values())
     assert [path for path in (tmp_path / "files").rglob("*") if path.is_file()] == []
     assert await app.verify() == []
-    [line] = (await app.audit(target="account ana")).items
-    assert (line.actor, line.act) == ("boss", "erase_account")
+    lines_of_ana = (await app.audit(target="account ana")).items
+    assert [(line.actor, line.act) for line in lines_of_ana] == [("boss", "erase_account")]
+
+
+async def test_audit_lines_lose_a_persons_words_and_nothing_else(world: World, tmp_path: Path) -> None:
+    app = await lived(world, tmp_path)
+    boss = app.acting("boss")
+    await boss.grant("ana", 5, reason=f"the {WORDS}", key=f"{WORDS}-2")
+    job = await boss.submit("upscale", {"image": "x"}, account="ana", idempotency_key=f"{WORDS}-3")
+    await boss.cancel(job.job_id, reason=f"{WORDS} is closed")
+    made = await boss.create_api_key(f"{WORDS} phone", scope="user", account="ana")
+    hook = await boss.add_webhook("https://127.0.0.1/harbour", account="ana")
+    await boss.grant("bob", 5, reason=f"bob saw the {WORDS}")
+    before = [*reversed((await app.audit()).items)]
+    await boss.erase("ana")
+    after = [*reversed((await app.audit()).items)]
+    lost = {"reason", "key", "name", "hint", "host"}
+    for old, new in zip(before, after, strict=False):
+        is_bobs = old.target == "account bob"
+        kept = old.details if is_bobs else {name: one for name, one in old.details.items() if name not in lost}
+        assert (new.number, new.at, new.actor, new.act, new.target, new.details) == (
+            *(old.number, old.at, old.actor, old.act, old.target),
+            kept,
+        )
+    assert {line.target for line in before} == {
+        *("account ana", "account bob", f"job {job.job_id}", f"API key {made.key.id}", f"webhook {hook.webhook.id}")
+    }
+    assert [(line.actor, line.act, line.target) for line in after[len(before) :]] == [
+        ("boss", "erase_account", "account ana"),
+        ("system", "erase_words", "account ana"),
+    ]
+    assert after[-1].details == {"lines": 5}
+    assert WORDS not in str([line for line in after if line.target != "account bob"])
+    again = await boss.erase("ana")
+    assert again.rows == 0
+
+
+async def dumped(url: str) -> bytes:
+    """Everything that the database has: the bytes of its files, or the rows of all its tables."""
+    if url.startswith("sqlite"):
+        path = url.removeprefix("sqlite:///")
+        return await asyncio.to_thread(lambda: b"".join(Path(name).read_bytes() for name in glob.glob(f"{path}*")))
+    connection = await asyncpg.connect(url)
+    try:
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'ficha'")
+        found = [await connection.fetch(f"SELECT t::text FROM ficha.{name} t") for (name,) in tables]
+    finally:
+        await connection.close()
+    return "\n".join(row[0] for rows_of in found for row in rows_of).encode()
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+async def test_an_erased_persons_words_are_in_no_row_and_in_no_byte_of_the_databases_files(url: str) -> None:
+    async with shop(url, sweep_by_itself=False) as app:
+        await app.open_account("ana", plan="open")
+        await app.open_account("bob", plan="open", credits=100)
+        boss = app.acting("boss")
+        for number in range(60):
+            # Rows that grow and move between pages leave their old bytes in free space.
+            await boss.grant("ana", 500, reason=f"{WORDS} {number}", key=f"{WORDS}-{number}")
+            text = f"{WORDS} " * (number * 20)
+            job = await boss.submit("anything", {"text": text}, account="ana", idempotency_key=f"{WORDS}:{number}")
+            [lease] = await app.claim("cpu", worker="w1")
+            await app.save_step(lease, WORDS, {"seen": text})
+            await app.checkpoint(lease, "HALF", data={"seen": text})
+            await app.finish(lease, result={"of": text * 2})
+            if number % 3 == 0:
+                await app.remove_work(job.job_id, account="ana")
+            await app.grant("bob", 1, reason="a gift")
+        assert WORDS.encode() in await dumped(url)
+        await boss.erase("ana")
+        # Events are kept in `commits` for a while.
+        assert not await app.engine.store.tidy(0)
+        assert await app.engine.store.scrub()
+        assert WORDS.encode() not in await dumped(url)
+        assert await app.verify() == []
 
 
 async def test_an_erased_account_is_closed_for_everything_new(world: World, tmp_path: Path) -> None:

@@ -700,7 +700,7 @@ class _ScenarioRun:
     def _ask_audited(self, number: str) -> Told:
         """The particulars of one line."""
         line = self.world.state.audit[int(number) - 1]
-        return "", {**line.details, "at": line.at}
+        return "", {**line.details, **(line.words or {}), "at": line.at}
 
     def _ask_used(self, key_id: str) -> Told:
         use = self.world.state.api_key_uses.get(key_id)

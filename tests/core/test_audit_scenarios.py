@@ -226,5 +226,5 @@ def test_a_line_is_small_and_holds_neither_texts_nor_digests() -> None:
         text = msgspec.json.encode(line)
         assert b"canary" not in text
         assert len(text) < 1_000
-    reason = world.state.audit[0].details["reason"]
+    reason = (world.state.audit[0].words or {})["reason"]
     assert (len(reason), reason[-1]) == (TEXT_LENGTH + 1, "…")

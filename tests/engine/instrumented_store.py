@@ -105,6 +105,9 @@ class InstrumentedStore:
         self.commits_kept_ms = commits_kept_ms
         return await self.inner.tidy(commits_kept_ms)
 
+    async def scrub(self) -> bool:
+        return await self.inner.scrub()
+
     async def notify(self, names: Iterable[str]) -> None:
         self.notified.append(set(names))
         self._stirred.set()

@@ -144,6 +144,9 @@ class SimulatedStore:
         await self.travel(None)
         return await self.database.tidy(commits_kept_ms)
 
+    async def scrub(self) -> bool:
+        return True
+
     async def notify(self, names: Iterable[str]) -> None:
         await self.travel(None)
         self.database.tell(names, self.process)

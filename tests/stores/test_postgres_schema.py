@@ -270,7 +270,11 @@ async def test_no_commit_group_ever_reads_a_whole_table(postgres_url: str) -> No
     "change",
     [
         *("UPDATE ficha.entries SET amount = 1", "DELETE FROM ficha.entries", "TRUNCATE ficha.entries"),
-        *("UPDATE ficha.audit SET actor = 'somebody'", "DELETE FROM ficha.audit", "TRUNCATE ficha.audit"),
+        *(
+            f"UPDATE ficha.audit SET {one}"
+            for one in ("actor = ''", "details = '{}'", "words = '{}'", "account_id = ''")
+        ),
+        *("DELETE FROM ficha.audit", "TRUNCATE ficha.audit"),
     ],
 )
 async def test_entries_and_audit_lines_cannot_be_changed(postgres_url: str, change: str) -> None:

@@ -274,11 +274,12 @@ async def test_a_ledger_line_is_never_changed_or_deleted(setup: StoreSetup, path
 async def test_an_audit_line_is_never_changed_or_deleted(setup: StoreSetup, path: str) -> None:
     await setup.run(c.ActingAs("boss", c.Credit("ana", 1, "grant")))
     db = apsw.Connection(path)
-    with pytest.raises(apsw.ConstraintError, match="cannot be changed"):
-        db.execute("UPDATE audit SET actor = 'somebody'")
+    for change in ("actor = 'somebody'", "details = '{}'", "words = '{}'", "account_id = 'bob'", "number = 7"):
+        with pytest.raises(apsw.ConstraintError, match="cannot be changed"):
+            db.execute(f"UPDATE audit SET {change}")
     with pytest.raises(apsw.ConstraintError, match="cannot be deleted"):
         db.execute("DELETE FROM audit")
-    replacing = "REPLACE INTO audit SELECT number, at, 'somebody', act, target, details FROM audit"
+    replacing = "REPLACE INTO audit SELECT number, at, 'somebody', act, target, details, account_id, words FROM audit"
     with pytest.raises(q.StoreError, match="cannot be deleted"):
         await on_writer(setup.store, lambda db: db.execute(replacing))
     [line] = await setup.store.read(q.ListAudit())

@@ -1,7 +1,8 @@
 """The audit log: a line for each command that names its caller, and lines for what Ficha does by itself.
 
 Each rule says what its line contains. A line is small whatever the command holds: no payload, no result, no digest of a
-key, and texts are cut.
+key, and texts are cut. Words about an account stand apart from the rest of its line, because they leave when the
+account is erased.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ TEXT_LENGTH: Final = 200
 SYSTEM: Final = "system"
 """The actor of lines that no caller's act caused."""
 
+WORDS: Final = ("reason", "key", "name", "hint", "host")
+"""The details that are words of or about a person."""
+
 _TOLD: Final = ("status", "refunded", "new_balance")
 """The fields of an outcome that a line contains, if the outcome has them."""
 
@@ -33,13 +37,33 @@ def record(ws: Workspace, actor: str, rule: Rule[Any], command: Command, outcome
     kept = {name: _cut(value) for name, value in details.items() if value is not None}
     if _is_repeat(outcome):
         kept["changed"] = False
-    ws.add_audit_line(AuditLine(ws.now, actor, said.act, said.target, kept))
+    account_id = _account_of(ws, command, outcome) if not kept.keys().isdisjoint(WORDS) else None
+    ws.add_audit_line(_line(ws, actor, said.act, said.target, kept, account_id))
 
 
-def record_of_system(ws: Workspace, act: str, target: str, **details: float | str | None) -> None:
+def record_of_system(
+    ws: Workspace, act: str, target: str, account_id: str | None = None, **details: float | str | None
+) -> None:
     """Writes the line for a change that Ficha made by itself and an operator should know of."""
     kept = {name: _cut(value) for name, value in details.items() if value is not None}
-    ws.add_audit_line(AuditLine(ws.now, SYSTEM, act, target, kept))
+    ws.add_audit_line(_line(ws, SYSTEM, act, target, kept, account_id))
+
+
+def _line(ws: Workspace, actor: str, act: str, target: str, kept: dict[str, Any], account_id: str | None) -> AuditLine:
+    words: dict[str, Any] | None = {name: kept.pop(name) for name in WORDS if name in kept} if account_id else None
+    return AuditLine(ws.now, actor, act, target, kept, account_id if words else None, words or None)
+
+
+def _account_of(ws: Workspace, command: Any, outcome: Any) -> str | None:
+    """The account that a command is about; None if it is about none."""
+    if account_id := getattr(command, "account_id", None) or getattr(command, "owner", None):
+        return str(account_id)
+    for owned in (getattr(outcome, "key", None), getattr(outcome, "file", None)):
+        if account_id := getattr(owned, "account_id", None):
+            return str(account_id)
+    job_id = getattr(command, "job_id", None)
+    job = None if job_id is None else ws.job(job_id)
+    return None if job is None else job.account_id
 
 
 def _is_repeat(outcome: Any) -> bool:

@@ -1,4 +1,5 @@
-"""Erasure: removes all that an account's owner gave or got. The lines of the ledger stay, without their reasons.
+"""Erasure: removes all that an account's owner gave or got. The lines of the ledger and of the audit log stay, without
+what people wrote in them.
 
 The first step closes the account, which no later act undoes: nothing new arrives while the rest is removed, step by
 step. Every step can be repeated, so the process that erases may die at any point. `retention.py` removes the account's
@@ -11,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from . import audit
 from .commands import CloseAccount, EraseRows
 from .outcomes import ClosedAccount, Refusal, RowsErased
 from .policy import CLOSED_PLAN
@@ -67,7 +69,12 @@ def erase_rows(ws: Workspace, command: EraseRows) -> RowsErased | Refusal:
             rows += 1
     for number in command.entries:
         ws.empty_reason(account.id, number)
-    return RowsErased(rows + len(command.entries), changed=bool(rows or command.entries))
+    for number in command.audit:
+        ws.empty_words(account.id, number)
+    if command.audit:
+        audit.record_of_system(ws, "erase_words", f"account {account.id}", lines=len(command.audit))
+    rows += len(command.entries) + len(command.audit)
+    return RowsErased(rows, changed=bool(rows))
 
 
 def _needs_account(wanted: Needs, command: CloseAccount) -> None:

@@ -90,7 +90,8 @@ class Changes(Struct):
     forgotten_steps names jobs whose stored steps are deleted; emptied_events names jobs, and the kinds of their stored
     events that lose their data.
     forgotten_jobs names jobs that are deleted with their checkpoint, steps and history. `jobs` may have them too, as
-    they were when this group deleted them. emptied_entries names ledger lines that lose their reason.
+    they were when this group deleted them. emptied_entries names ledger lines that lose their reason,
+    emptied_audit audit lines that lose their words, by their account and number.
     """
 
     accounts: list[Account] = field(default_factory=list)
@@ -124,6 +125,7 @@ class Changes(Struct):
     forgotten_jobs: list[str] = field(default_factory=list)
     forgotten_batches: list[str] = field(default_factory=list)
     emptied_entries: list[tuple[str, int]] = field(default_factory=list)
+    emptied_audit: list[tuple[str, int]] = field(default_factory=list)
     figures: Figures | None = None
 
     def __bool__(self) -> bool:

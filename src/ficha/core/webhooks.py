@@ -205,7 +205,7 @@ def end_delivery(ws: Workspace, command: EndDelivery) -> DeliveryEnded:
             _changed(ws, delivery.owner, judged)
         if disabled:
             owner, reason = delivery.owner or "operator", judged.disabled_reason
-            record_of_system(ws, "disable_webhook", f"webhook {endpoint.id}", owner=owner, reason=reason)
+            record_of_system(ws, "disable_webhook", f"webhook {endpoint.id}", owner or None, owner=owner, reason=reason)
     return DeliveryEnded(disabled=disabled)
 
 

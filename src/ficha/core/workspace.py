@@ -191,6 +191,10 @@ class Workspace:
         """Removes the reason of a ledger line; its amounts stay."""
         self._changes.emptied_entries.append((account_id, number))
 
+    def empty_words(self, account_id: str, number: int) -> None:
+        """Removes the words of an audit line; who did what and when stays."""
+        self._changes.emptied_audit.append((account_id, number))
+
     # Jobs
 
     def job(self, job_id: str) -> Job | None:

@@ -7,6 +7,7 @@ walk move on: if the process is killed in between, the next walk finds the same 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import Counter, defaultdict
@@ -45,6 +46,8 @@ from .library import MOST_FILES, LibraryOperations
 from .webhooks import WebhookOperations
 
 T = TypeVar("T")
+
+log = logging.getLogger("ficha.store")
 
 PAGE: Final = 100
 """Jobs that are scanned and removed at a time."""
@@ -152,6 +155,8 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
             jobs += sum(done.jobs.values())
         files = await self._erase_files(owner)
         rows = await self._erase_rows(owner)
+        if not await self.engine.store.scrub():
+            log.warning("what account %s had is still in the database's journal: other connections read it", owner)
         left = await self.engine.store.read(GetAccount(owner))
         balance = closed.account.balance if left is None else left.balance
         return Erased(owner, balance, cancelled, jobs, files, rows)
@@ -176,7 +181,9 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         while True:
             found = await self.engine.store.read(ListRowsLeft(owner, number))
             keys, entries = tuple(found.keys), tuple(found.entries)
-            command = c.EraseRows(owner, keys, tuple(found.reservations), tuple(found.deliveries), entries)
+            command = c.EraseRows(
+                owner, keys, tuple(found.reservations), tuple(found.deliveries), entries, tuple(found.audit)
+            )
             outcome = await self._told(command, RowsErased)
             erased += outcome.rows
             if not outcome.changed:

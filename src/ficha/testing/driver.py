@@ -247,6 +247,10 @@ def apply(state: State, changes: Changes) -> None:
     ]
     state.api_keys.update({key.id: key for key in changes.api_keys})
     state.api_key_uses.update({use.key_id: use for use in changes.api_key_uses})
+    for account_id, _ in changes.emptied_audit:
+        # The oldest lines lose their words first. Their numbers are the store's.
+        index = next(at for at, line in enumerate(state.audit) if line.account_id == account_id and line.words)
+        state.audit[index] = replace(state.audit[index], words=None)
     state.audit += changes.audit
     state.hooks.update({(hook.name, hook.job_id): hook for hook in changes.hooks})
     for hook in changes.ended_hooks:

@@ -54,7 +54,8 @@ class CloseAccount(Command, frozen=True):
 class EraseRows(Command, frozen=True):
     """Removes rows of a closed account other than its jobs and files, as queries found them.
 
-    keys: idempotency keys, by scope and key. entries: the numbers of ledger lines that lose their reason.
+    keys: idempotency keys, by scope and key. entries: the numbers of ledger lines that lose their reason. audit: the
+        numbers of audit lines that lose their words.
     """
 
     account_id: str
@@ -62,3 +63,4 @@ class EraseRows(Command, frozen=True):
     reservations: tuple[str, ...] = ()
     deliveries: tuple[str, ...] = ()
     entries: tuple[int, ...] = ()
+    audit: tuple[int, ...] = ()

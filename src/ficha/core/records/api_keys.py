@@ -40,3 +40,7 @@ class AuditLine(Record, frozen=True):
     act: str
     target: str
     details: dict[str, Any]
+    account_id: str | None = None
+    """The account that `words` are about; None without words."""
+    words: dict[str, Any] | None = None
+    """What people wrote: names, reasons, keys. Only the erasure of the account takes them off the line."""

@@ -74,5 +74,5 @@ def audit_view(numbered: NumberedLine) -> AuditView:
         actor=line.actor,
         act=line.act,
         target=line.target,
-        details=line.details,
+        details=line.details | (line.words or {}),
     )

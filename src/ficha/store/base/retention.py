@@ -42,13 +42,15 @@ class ListFuller(Query[list[str]], frozen=True):
 
 class RowsLeft(Struct, frozen=True):
     """What an account has beside its jobs and files: the ids of its API keys that still have their name, its
-    idempotency keys, reservations, messages, and the numbers of its ledger lines with a reason."""
+    idempotency keys, reservations, messages, and the numbers of its ledger lines with a reason and of audit lines with
+    words about it."""
 
     api_keys: list[str]
     keys: list[tuple[KeyScope, str]]
     reservations: list[str]
     deliveries: list[str]
     entries: list[int]
+    audit: list[int]
 
 
 class ListRowsLeft(Query[RowsLeft], frozen=True):

@@ -104,6 +104,10 @@ class Store(Reader, Protocol):
         Usually one process calls it, now and then; several may do so at once.
         """
 
+    async def scrub(self) -> bool:
+        """Removes what rows that were deleted left behind in files of this store's own. Returns False if that could not
+        be done now. A database server cleans its files up by itself."""
+
     async def notify(self, names: Iterable[str]) -> None:
         """Hints to other processes that these pools have ready jobs. A name that begins with a control character is no
         pool and starts no claim. Hints may be lost."""

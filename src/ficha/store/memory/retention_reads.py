@@ -54,6 +54,7 @@ def _list_account_rows(store: MemoryStore, query: q.ListRowsLeft) -> q.RowsLeft:
         [held.id for held in state.reservations.values() if held.account_id == mine][: query.limit],
         messages[: query.limit],
         [entry.number for entry in lines if entry.reason is not None][: query.limit],
+        [number for number, line in enumerate(state.audit, 1) if line.account_id == mine and line.words][: query.limit],
     )
 
 

@@ -85,6 +85,9 @@ class MemoryStore:
         del self.commit_rows[:gone]
         return gone == base.COMMITS_PRUNED
 
+    async def scrub(self) -> bool:
+        return True
+
     async def notify(self, names: Iterable[str]) -> None:
         """There is no other process."""
 
@@ -181,6 +184,8 @@ class MemoryStore:
                 replace(entry, reason=None) if (entry.account_id, entry.number) in emptied else entry
                 for entry in state.entries
             ]
+        for _, number in changes.emptied_audit:
+            state.audit[number - 1] = replace(state.audit[number - 1], words=None)
         state.pools.update({pool.name: pool for pool in changes.pools})
         for content in (*changes.contents, *changes.begun_contents):
             state.contents[content.tool, content.content_hash] = content

@@ -61,6 +61,7 @@ OTHERS: Final = {
     "emptied_events": update("events_emptied", t.NO_QUOTES),
     "forgotten_batches": delete("batches_forgotten", t.BATCHES),
     "emptied_entries": update("entries_emptied", t.NO_REASONS),
+    "emptied_audit": update("audit_emptied", t.NO_WORDS),
 }
 COMMITS: Final = insert("commits_new", t.COMMITS)
 

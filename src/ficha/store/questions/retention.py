@@ -55,12 +55,12 @@ def list_fuller(sql: Dialect, query: q.ListFuller, now: int | None) -> Asking[li
 
 
 def list_account_rows(sql: Dialect, query: q.ListRowsLeft, now: int | None) -> Asking[q.RowsLeft]:
-    def listed(columns: str, source: str, *conditions: str) -> Statement:
+    def listed(columns: str, source: str, *conditions: str, order: str = "") -> Statement:
         page = Select(sql, f"SELECT {columns} FROM ficha.{source}")
         account = page.given(query.account_id, "text")
         for condition in conditions or ("account_id = {account}",):
             page.where(condition.format(account=account))
-        return page.statement("", query.limit)
+        return page.statement(order, query.limit)
 
     an_id = sql.read("id", "uuid")
     api_keys = yield listed(an_id, "api_keys", "account_id = {account}", f"name <> '{ERASED}'")
@@ -72,7 +72,8 @@ def list_account_rows(sql: Dialect, query: q.ListRowsLeft, now: int | None) -> A
     lines.matches("number", ">", query.after_number, "number")
     lines.where("reason IS NOT NULL")
     entries = yield lines.statement("ORDER BY number", query.limit)
-    first = [[row[0] for row in rows] for rows in (api_keys, reservations, deliveries, entries)]
+    audit = yield listed("number", "audit", "account_id = {account}", "words IS NOT NULL", order="ORDER BY number")
+    first = [[row[0] for row in rows] for rows in (api_keys, reservations, deliveries, entries, audit)]
     return q.RowsLeft(first[0], [(scope, key) for scope, key in keys], *first[1:])
 
 

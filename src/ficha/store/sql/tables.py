@@ -112,7 +112,7 @@ EVENTS: Final = table("events", r.Event, "job_id", "number", uuids="job_id", val
 API_KEYS: Final = table("api_keys", r.ApiKey, "id", uuids="id")
 API_KEY_USES: Final = table("api_key_uses", r.ApiKeyUse, "key_id", uuids="key_id")
 HOOKS: Final = table("hooks", r.PendingHook, "name", "job_id", uuids="job_id")
-AUDIT: Final = table("audit", r.AuditLine, "number", values_as_json="details")
+AUDIT: Final = table("audit", r.AuditLine, "number", values_as_json="details words")
 JOB_STEPS: Final = Table("steps", ("job_id",), STEPS.columns[:1], tuple)
 """All steps of a job."""
 NO_QUOTES: Final = Table(
@@ -131,6 +131,13 @@ NO_REASONS: Final = Table(
     lambda emptied: (*emptied, None),
 )
 """Ledger lines, to clear their reason."""
+NO_WORDS: Final = Table(
+    "audit",
+    ("account_id", "number"),
+    columns({"account_id": "text", "number": "number", "words": "json"}),
+    lambda emptied: (*emptied, None),
+)
+"""Audit lines, to clear their words."""
 CONTENTS: Final = Table(
     "contents",
     ("tool", "content_hash"),

@@ -91,6 +91,8 @@ def connect(path: str, patience: Patience, *, read_only: bool = False) -> apsw.C
                 raise apsw.ReadOnlyError("the system lets this user only read it")
             _use_wal(db, path, patience)
             db.pragma("journal_size_limit", _JOURNAL_BYTES)
+            # Deleted content is overwritten, so that what is erased is in no free page.
+            db.pragma("secure_delete", True)
     except BaseException:
         db.close(True)
         raise

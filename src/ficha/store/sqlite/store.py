@@ -144,6 +144,11 @@ class SqliteStore:
         self._journal.see_to()
         return pruned == base.COMMITS_PRUNED
 
+    async def scrub(self) -> bool:
+        """Deleted rows are overwritten in the database file; what the WAL has of them goes with the WAL."""
+        await self._opened(self._writer).call(partial(self._journal.empty, wait_s=self._busy_timeout_s))
+        return not self._journal.pages
+
     async def notify(self, names: Iterable[str]) -> None:
         """Other processes see the commit itself."""
 

@@ -72,6 +72,7 @@ OTHERS: Final = {
     "forgotten_steps": _gone(t.JOB_STEPS),
     "forgotten_batches": _gone(t.BATCHES),
     "emptied_entries": ("UPDATE entries SET reason = NULL WHERE account_id = ? AND number = ?", tuple),
+    "emptied_audit": ("UPDATE audit SET words = NULL WHERE account_id = ? AND number = ?", tuple),
     "emptied_events": ("UPDATE events SET data = NULL WHERE job_id = ? AND kind = ?", tuple),
 }
 """The other fields of `Changes`, in the order in which they are written."""

@@ -105,15 +105,22 @@ class RetentionConformance:
             c.Credit("ana", 5, "grant", "a gift", "k1"),
             c.Credit("bob", 5, "grant", "a gift", "k1"),
             c.Reserve(held, "ana"),
-            c.CreateApiKey(key_id, "laptop", "hint", "digest", "user", "ana"),
+            c.ActingAs("boss", c.CreateApiKey(key_id, "laptop", "hint", "digest", "user", "ana")),
+            c.ActingAs("boss", c.Credit("bob", 1, "grant", "a gift")),
+            c.ActingAs("boss", c.Credit("ana", 1, "grant")),
         )
         left = await driver.read(ListRowsLeft("ana"))
         entries = [entry.number for entry in driver.expected.entries if entry.account_id == "ana" and entry.reason]
-        assert left == RowsLeft([key_id], [("grant", "k1")], [held], [], entries)
+        assert left == RowsLeft([key_id], [("grant", "k1")], [held], [], entries, left.audit)
+        assert len(left.audit) == 1
         await driver.run(c.CloseAccount("ana", (key_id,)))
-        erased = await driver.one(c.EraseRows("ana", (("grant", "k1"),), (held,), entries=tuple(entries)), RowsErased)
-        assert erased.rows == 2 + len(entries)
-        assert await driver.read(ListRowsLeft("ana")) == RowsLeft([], [], [], [], [])
+        rows = c.EraseRows("ana", (("grant", "k1"),), (held,), entries=tuple(entries), audit=tuple(left.audit))
+        erased = await driver.one(rows, RowsErased)
+        assert erased.rows == 2 + len(entries) + 1
+        assert await driver.read(ListRowsLeft("ana")) == RowsLeft([], [], [], [], [], [])
+        assert {(line.act, line.words is None) for line in driver.expected.audit} == {
+            *(("create_api_key", True), ("grant", False), ("grant", True), ("erase_words", True))
+        }
         assert (await driver.read(ListRowsLeft("bob"))).keys == [("grant", "k1")]
         await driver.check()
 
