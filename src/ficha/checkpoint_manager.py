@@ -62,6 +62,7 @@ class CheckpointManager:
         self._stop: asyncio.Event | None = None
         self._lease: Lease | None = None
         self._job: ThreadJobContext | None = None
+        self._writer: LeaseWriter | None = None
         self._has_ended = False
 
     # The job
@@ -213,9 +214,8 @@ class CheckpointManager:
     async def _claim(self) -> Lease:
         operations = self._open_operations()
         lease = await operations.claim_job(self._job_id, worker=self._worker)
-        self._job = ThreadJobContext(
-            JobContext(facts_of(lease), LeaseWriter(operations, lease)), asyncio.get_running_loop()
-        )
+        self._writer = LeaseWriter(operations, lease)
+        self._job = ThreadJobContext(JobContext(facts_of(lease), self._writer), asyncio.get_running_loop())
         return lease
 
     def _open_operations(self) -> LeaseOperations:
@@ -229,6 +229,8 @@ class CheckpointManager:
         return self._lease
 
     def _end(self, coroutine: Coroutine[Any, Any, FinishView]) -> FinishView:
+        if self._writer is not None and self._writer.left_out:
+            self._call(self._writer.tell_left_out())
         finished = self._call(coroutine)
         self._has_ended = True
         return finished

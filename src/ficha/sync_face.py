@@ -114,6 +114,8 @@ class SyncOperations:
     save_step_json = plain(AllOperations.save_step_json)
     report = plain(AllOperations.report)
     note = plain(AllOperations.note)
+    keep_line = plain(AllOperations.keep_line)
+    note_left_out = plain(AllOperations.note_left_out)
     steps = plain(AllOperations.steps)
     steps_json = plain(AllOperations.steps_json)
     finish = plain(AllOperations.finish)

@@ -43,8 +43,8 @@ class Limits(Struct, frozen=True):
     jobs_searched: jobs that are scanned for one part of a search among all jobs. Defaults to 100,000.
     jobs_counted: matching jobs at which a count stops. Defaults to 10,000.
     dead_grouped: dead letters that are read to group them by error. Defaults to 10,000.
-    job_events: events of one job, beyond which its handler's progress and log lines are not kept and further steps are
-        refused. Defaults to 100,000.
+    job_events: events of one job, beyond which its handler's progress and log lines are left out, which its history
+        says, and further steps are refused. Defaults to 100,000: more than one a second for `max_age_s`.
     late_bytes: how much is kept of a job's first finish that came too late. Defaults to 4 KiB.
     job_callbacks: call-backs of its provider that are kept with one job. Defaults to 20.
     callback_bytes: what is kept of one call-back. Defaults to 16 KiB.

@@ -154,10 +154,10 @@ def test_a_handler_that_reports_without_end_leaves_no_more_events_than_allowed()
         note j1 e1 text=two
         step j1 e1 fetch 2                         -> 1
         step j1 e1 paint 2                         -> TOO_LARGE limit=6
-        job j1                                     -> starting checkpoint=NEARLY progress=90 events=6
-        events j1                                  -> submitted claimed log step progress checkpoint
+        job j1                                     -> starting checkpoint=NEARLY progress=90 events=7
+        events j1                                  -> submitted claimed log step progress checkpoint log
         finish j1 e1 completed                     -> completed
-        events j1                                  -> submitted claimed log step progress checkpoint started completed
+        events j1                             -> submitted claimed log step progress checkpoint log started completed
     """)
 
 

@@ -396,3 +396,8 @@ async def shows_device(job: JobContext, folder: Path, others: int) -> list[Any]:
 def shows_device_in_thread(job: Any, folder: Path, others: int) -> list[Any]:
     _waits_for_others(folder, others)
     return [job.device, job.setup]
+
+
+def says_lines(job: Any, lines: int) -> None:
+    for number in range(lines):
+        job.log(f"line {number}")

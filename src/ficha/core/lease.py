@@ -83,11 +83,17 @@ def report(ws: Workspace, command: Report) -> Held | Refusal:
 
 
 def note(ws: Workspace, command: Note) -> Held | Refusal:
-    """Writes an event to the job's history, from its handler."""
+    """Writes an event to the job's history, from its handler; or, at the end of a run, how many lines it left out."""
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
-    return _extended(ws, told(ws, job, "log", text=command.line))
+    if command.left_out:
+        lines = "1 log line was" if command.left_out == 1 else f"{command.left_out} log lines were"
+        job = replace(job, events=job.events + 1)
+        ws.add_event(job, "log", text=f"{lines} left out here; the worker's log has them")
+        return _extended(ws, job)
+    is_kept = job.events < ws.policy.job_events
+    return replace(_extended(ws, told(ws, job, "log", text=command.line)), is_kept=is_kept)
 
 
 def note_start(ws: Workspace, command: NoteStart) -> Held | Refusal:
@@ -101,10 +107,14 @@ def note_start(ws: Workspace, command: NoteStart) -> Held | Refusal:
 
 
 def told(ws: Workspace, job: Job, kind: str, **data: Any) -> Job:
-    """Adds an event of the handler to the job's history, and returns the job. Beyond the limit it adds none, and the
-    job goes on: a handler that reports without end fills no table."""
-    if job.events >= ws.policy.job_events:
+    """Adds an event of the handler to the job's history, and returns the job. At the limit it adds one that says so,
+    then none, and the job goes on: a handler that reports without end fills no table."""
+    most = ws.policy.job_events
+    if job.events > most:
         return job
+    if job.events == most:
+        text = f"a job's history keeps {most} events (Limits.job_events): its handler's further ones are left out"
+        kind, data = "log", {"text": text}
     job = replace(job, events=job.events + 1)
     ws.add_event(job, kind, **data)
     return job

@@ -133,12 +133,13 @@ class Claimed(Struct, frozen=True, gc=False):
 
 
 class Held(Struct, frozen=True, gc=False):
-    """The lease is still valid."""
+    """The lease is still valid. `is_kept`: whether a line was kept in the job's history."""
 
     job_id: str
     status: Status
     expires_at: int
     deadline_at: int
+    is_kept: bool = True
 
 
 class StepSaved(Struct, frozen=True, gc=False):

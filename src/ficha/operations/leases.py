@@ -189,6 +189,14 @@ class LeaseOperations(Operations):
         """Adds a line to the job's history, without what looks like a secret; returns when the lease ends."""
         return moment((await self._ask(c.Note(lease.job_id, lease.epoch, arg.text(redacted(text))), Held)).expires_at)
 
+    async def keep_line(self, lease: AnyLease, text: str) -> bool:
+        """Adds a line to the job's history; returns whether it was kept, for a history has a limit."""
+        return (await self._ask(c.Note(lease.job_id, lease.epoch, arg.text(text)), Held)).is_kept
+
+    async def note_left_out(self, lease: AnyLease, lines: int) -> None:
+        """Adds to the job's history how many lines were not kept."""
+        await self._ask(c.Note(lease.job_id, lease.epoch, "", lines), Held)
+
     async def steps(self, job_id: str) -> dict[str, Any]:
         """The stored results of a job's steps, by name."""
         return {name: read_json(text) for name, text in (await self.steps_json(job_id)).items()}

@@ -149,6 +149,9 @@ class Completer:
             ends = [end for end, _ in again]
 
     async def _answers(self, ends: list[End]) -> list[Finished | Refused]:
+        for end in ends:
+            if end.run is not None and end.run.writer.left_out:
+                await end.run.writer.tell_left_out()
         try:
             return await self._operations.end_many((end.lease, end.ending) for end in ends)
         except StoreError as error:

@@ -44,8 +44,6 @@ P = ParamSpec("P")
 
 PROGRESS_S: Final = 0.5
 """Progress is written at most this often; the last value reported in between is written when the time is up."""
-MAX_NOTES: Final = 1_000
-"""How many lines one run may add to its job's history; further ones go to the worker's log only."""
 _RESERVED: Final = {
     *(*vars(logging.makeLogRecord({})), "message", "asctime", "event", "level", "logger", "timestamp"),
     *(*FIELDS, "trace_id", "span_id"),
@@ -216,7 +214,6 @@ class JobContext(BaseJobContext):
         "_began_at",
         "_is_progress_lost",
         "_lease_call",
-        "_notes",
         "_progress",
         "_progress_at",
         "_progress_task",
@@ -232,7 +229,6 @@ class JobContext(BaseJobContext):
         self._progress_at = 0.0
         self._is_progress_lost = False
         self._progress_task: asyncio.Task[None] | None = None
-        self._notes = 0
 
     @property
     def steps(self) -> Steps:
@@ -334,10 +330,8 @@ class JobContext(BaseJobContext):
         message, fields = redacted(message), masked(fields)
         named = {f"{name}_" if name in _RESERVED else name: value for name, value in fields.items()}
         log.info(message, extra={**named, **self.log_fields()})
-        if self._notes < MAX_NOTES:
-            self._notes += 1
-            said = "".join(f" {name}={value}" for name, value in fields.items())
-            await self._lease_call("note", message + said)
+        said = "".join(f" {name}={value}" for name, value in fields.items())
+        await self._lease_call("note", message + said)
 
     def file(self, field: str) -> JobFile:
         """The file that this field of the payload names; or the one with this id, such as that of a stored step.

@@ -12,10 +12,10 @@ from msgspec import Struct
 from ..engine.views import Lease
 from ..tools import Tool
 from .context import Facts, JobContext
-from .steps import LeaseCall
 
 if TYPE_CHECKING:
     from ..tracing import Span
+    from .lease_writer import LeaseWriter
 
 _SHARED: Final = ("worker", "tool", "attempt", "status", "duration_s")
 
@@ -27,7 +27,7 @@ the worker stops."""
 class Run(Struct, eq=False, gc=False):
     """The worker's state of one running job. `is_over` once the handler is done or given up.
 
-    span: the span of this run, if tracing is on.
+    writer: writes what the run reports. span: the span of this run, if tracing is on.
     call_group: all runs that share this call of the handler, itself included; empty if a call takes one job.
 
     `close` drops the task and the group, the only reference cycles, so no garbage collection is needed, which would be
@@ -38,6 +38,7 @@ class Run(Struct, eq=False, gc=False):
     tool: Tool
     job: JobContext
     began_at: float
+    writer: LeaseWriter
     task: asyncio.Task[None] | None = None
     call_group: Sequence[Run] = ()
     stop_reason: StopReason | None = None
@@ -45,8 +46,8 @@ class Run(Struct, eq=False, gc=False):
     span: Span | None = None
 
     @classmethod
-    def of(cls, lease: Lease, tool: Tool, lease_call: LeaseCall) -> Run:
-        return cls(lease, tool, JobContext(facts_of(lease), lease_call), time.monotonic())
+    def of(cls, lease: Lease, tool: Tool, writer: LeaseWriter) -> Run:
+        return cls(lease, tool, JobContext(facts_of(lease), writer), time.monotonic(), writer)
 
     def close(self) -> None:
         self.is_over = True

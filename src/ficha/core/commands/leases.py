@@ -59,8 +59,9 @@ class Report(Command, frozen=True):
 
 
 class Note(Command, frozen=True):
-    """An event for the job's history, from its handler."""
+    """An event for the job's history, from its handler. `left_out`: no line, but how many were not kept."""
 
     job_id: str
     epoch: int
     line: str
+    left_out: int = 0
