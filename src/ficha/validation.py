@@ -21,6 +21,7 @@ from .engine.views import PAGE_BYTES, RANGES, STORED_TEXTS, JobText, OverviewRan
 from .errors import Refused
 from .files.names import clean_name
 from .json_values import stored_json
+from .storable import clean_text
 
 _KEY: Final = re.compile(r"[A-Za-z0-9._~:/-]{1,255}")
 TEXT_LENGTH: Final = 10_000
@@ -105,7 +106,7 @@ def text(value: Any) -> str:
     if len(words) > TEXT_LENGTH:
         words = words[:TEXT_LENGTH] + "…"
     # An error must never be refused: characters that cannot be stored are replaced.
-    return words.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
+    return clean_text(words)
 
 
 def reason(value: Any) -> str:

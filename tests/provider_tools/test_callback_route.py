@@ -15,6 +15,7 @@ from ficha import Ficha
 from ficha.operations.provider_jobs import DIVIDED_BYTES, kept_body
 from ficha.providers import Provider, ProviderError, ProviderHttp, ProviderStatus, ReceivedCallback
 from ficha.server import Settings
+from ficha.storable import clean_text
 from ficha.store.base import Unavailable
 from tests.provider_tools.loopback import (
     OUR_SECRET,
@@ -108,6 +109,57 @@ async def test_a_forged_or_malformed_call_back_is_401_and_an_unsigned_one_a_reas
     async with LoopbackServer() as other, site("memory:", SilentProvider(other.url()), other) as found:
         app, anybody, job_id, path = found
         assert (await anybody.post(path, headers=sent, content=body)).status_code == 200
+
+
+ODD = ["a\\u0000b", "\\ud800", "x\\ud83d y", "\\udfff\\ud800"]
+"""In JSON: NUL, and halves of surrogate pairs."""
+
+
+@pytest.mark.req("A12")
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+async def test_texts_that_no_database_stores_fail_no_call_back(url: str, server: LoopbackServer, text: str) -> None:
+    async with site(url, SilentProvider(server.url()), server) as (app, anybody, job_id, path):
+        sent = {"user-agent": "\x80\xff".encode("latin-1"), "webhook-id": b"m\x80"}
+        body = f'{{"ref": "{text}", "{text}": "{text}"}}'.encode()
+        taken = await anybody.post(path, headers=sent, content=body)
+        assert taken.status_code == 200, taken.text
+        [kept] = [event for event in await app.events(job=job_id) if event.kind == "callback"]
+        assert "�" in kept.data["about"]
+        server.succeed("ref-1")
+        assert (await anybody.post(path, content=b'{"ref": "ref-1"}')).status_code == 200
+        assert (await ended(app, job_id)).status == "completed"
+
+
+@pytest.mark.req("A4", "A12")
+@pytest.mark.parametrize("way", ["call-back", "poll"])
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+async def test_a_providers_words_are_kept_but_for_what_cannot_be_stored(
+    url: str, server: LoopbackServer, text: str, way: str
+) -> None:
+    words = json.loads(f'"the picture {text} is too dark"')
+    # Without a signature, a call-back only causes a poll.
+    kind = LoopbackProvider if way == "call-back" else SilentProvider
+    async with site(url, kind(server.url()), server) as (app, anybody, job_id, path):
+        server.fail("ref-1", words)
+        headers, body = server.callback("ref-1")
+        assert (await anybody.post(path, headers=headers, content=body)).status_code == 200
+        job = await ended(app, job_id)
+        assert job.status == "failed"
+        assert job.user_error == clean_text(words)
+        assert job.user_error.startswith("the picture ")
+        assert job.user_error.endswith(" is too dark")
+
+
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+async def test_a_result_is_delivered_without_what_cannot_be_stored(url: str, server: LoopbackServer, text: str) -> None:
+    odd = json.loads(f'"{text}"')
+    async with site(url, LoopbackProvider(server.url()), server) as (app, anybody, job_id, path):
+        server.succeed("ref-1", {odd: [odd, 1]}, [{"url": server.url("/file/x.png"), "name": f"{odd}.png"}])
+        headers, body = server.callback("ref-1")
+        assert (await anybody.post(path, headers=headers, content=body)).status_code == 200
+        job = await ended(app, job_id)
+        assert (job.status, job.error) == ("completed", None)
+        assert job.result["output"] == {clean_text(odd): [clean_text(odd), 1]}
 
 
 async def test_a_body_that_is_too_large_is_refused(server: LoopbackServer) -> None:

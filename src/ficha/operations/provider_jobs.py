@@ -30,13 +30,16 @@ from ..providers import (
     ProviderError,
     ProviderFailed,
     ProviderHttp,
+    ProviderResult,
     ProviderStatus,
     ProviderSucceeded,
     ProviderWorking,
     ReceivedCallback,
+    RemoteFile,
 )
 from ..providers.base import BUSY_S, WORDS_LENGTH, RequestTurn
 from ..redaction import redacted
+from ..storable import clean_json, clean_text
 from ..store.base import DuePoll, GetJobs, ListJobEvents, ListPolls, StoreError
 from ..trace_context import of_request, run_context
 from .files import FileOperations
@@ -219,7 +222,7 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
             return "unread", None
         if not provider.signs_callbacks or status is None:
             return "unsigned", None
-        return "verified", status
+        return "verified", clean_status(status)
 
     async def note_start(self, lease: Lease, provider: str, target: str) -> None:
         """Writes, before the request goes out, that the provider may have received this run's start."""
@@ -317,7 +320,7 @@ def _ref_of(provider: Provider, callback: ReceivedCallback) -> str | None:
     except Exception:
         log.exception("the reference in a call-back of %s could not be read", provider.name)
         return None
-    return None if ref is None else str(ref)[:REF_LENGTH]
+    return None if ref is None else clean_text(str(ref))[:REF_LENGTH]
 
 
 def _told(status: ProviderStatus, most: int) -> str | None:
@@ -329,6 +332,27 @@ def _told(status: ProviderStatus, most: int) -> str | None:
             # A character may take six bytes of JSON.
             status = replace(status, error=error[: min(WORDS_LENGTH, most // 6)])
     return msgspec.json.encode(status).decode()
+
+
+def clean_status(status: ProviderStatus) -> ProviderStatus:
+    """What a provider says of the work, with texts that can be stored, whoever wrote the provider's class."""
+    match status:
+        case ProviderFailed(error=error, details=details):
+            return replace(status, error=clean_text(error), details=None if details is None else clean_text(details))
+        case ProviderSucceeded(result) if result is not None:
+            return ProviderSucceeded(clean_result(result))
+        case _:
+            return status
+
+
+def clean_result(result: ProviderResult) -> ProviderResult:
+    files = tuple(
+        RemoteFile(
+            clean_text(file.url), *(None if text is None else clean_text(text) for text in (file.name, file.media_type))
+        )
+        for file in result.files
+    )
+    return replace(result, output=clean_json(msgspec.to_builtins(result.output)), files=files)
 
 
 def _kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -349,5 +373,4 @@ def kept_body(body: bytes, most: int) -> str:
 
 def _cut(text: str, most: int) -> str:
     """The text in at most `most` bytes, without characters that cannot be stored."""
-    clean = text.replace("\x00", "�")
-    return clean.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+    return clean_text(text).encode()[:most].decode("utf-8", "ignore")

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from ..trace_context import current, headers_of
+from .json_paths import read_value
 
 RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(s|m|h)")
 PERIODS_S: Final = {"s": 1, "m": 60, "h": 3_600}
@@ -345,8 +346,8 @@ def check(answer: HttpAnswer) -> None:
 def read_json(answer: HttpAnswer) -> Any:
     """An answer's body as JSON."""
     try:
-        return msgspec.json.decode(answer.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return read_value(answer.body)
+    except ValueError:
         start = answer.body[:80].decode("utf-8", "replace")
         raise ProviderError(f"the provider's answer is not JSON: {start!r}") from None
 
@@ -354,8 +355,8 @@ def read_json(answer: HttpAnswer) -> Any:
 def words_of(body: bytes) -> str:
     """A provider's own error message, from the fields that usually hold it; empty if there is none."""
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = read_value(body)
+    except ValueError:
         return ""
     return _words(value, 0)[:WORDS_LENGTH].strip()
 

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
+from ..storable import clean_json
+
 MOST_FOUND: Final = 1_000
 """The most values that a path with `*` finds."""
 
 
+def read_value(body: bytes) -> Any:
+    """JSON, with a mark in place of each character that cannot be stored; raises ValueError if it is anything else.
+
+    A program that cuts a text in the middle of an emoji writes half a surrogate pair, which msgspec takes for an error.
+    """
+    may_be_odd = b"\\u" in body
+    try:
+        try:
+            value = msgspec.json.decode(body)
+        except msgspec.DecodeError:
+            if not may_be_odd:
+                raise
+            value = json.loads(body.decode(), parse_constant=_refuse_constant)
+        return clean_json(value) if may_be_odd else value
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise ValueError("it is not JSON") from error
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
 def read_object(body: bytes) -> dict[str, Any]:
     """A JSON object; raises ValueError if the bytes are anything else."""
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError("it is not JSON") from error
+    value = read_value(body)
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     return value

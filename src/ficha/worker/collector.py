@@ -26,6 +26,7 @@ from ..core.records import Awaiting, Job
 from ..errors import Refused
 from ..job_log import begin, fields_of, timed
 from ..operations import ProviderOperations
+from ..operations.provider_jobs import clean_result, clean_status
 from ..outbound import OutboundError
 from ..providers import (
     Provider,
@@ -149,7 +150,7 @@ class Collector(DueRunner):
             status: ProviderStatus | None = await self._operations.kept_word(job)
             if status is None:
                 with provider_span("provider poll", provider, job):
-                    status = await provider.status(http, ref)
+                    status = clean_status(await provider.status(http, ref))
             match status:
                 case ProviderWorking(progress):
                     await self._operations.end_poll(job.id, hold.until_at, provider.poll_s, progress=progress)
@@ -175,7 +176,7 @@ class Collector(DueRunner):
             found = await provider.result(http, job.place.ref)
             if isinstance(found, ProviderFailed):
                 return _failed(found)
-            result = found
+            result = clean_result(found)
         save, files = self._operations.save_result, []
         try:
             for number, file in enumerate(result.files):
