@@ -88,7 +88,7 @@ def test_no_class_has_the_name_of_another() -> None:
 NOUNS = {
     *("accounts", "admin", "api_keys", "audit", "batches", "bulk_acts", "dead", "figures", "files", "hooks", "jobs"),
     *("leases", "library", "pools", "providers", "reservations", "retention", "schedules", "searches"),
-    *("sessions", "submits", "tools", "turns", "webhooks", "workers"),
+    *("sessions", "split_requests", "submits", "tools", "turns", "webhooks", "workers"),
 }
 """What the product is about: every room that deals with one has a file for it."""
 SHARED = {
@@ -114,10 +114,10 @@ def test_no_module_has_the_name_of_another_without_a_reason() -> None:
 
 
 ROOM_SIZES = {
-    "store/postgres": 1_950,
-    "store/sqlite": 1_620,
+    "store/postgres": 2_000,
+    "store/sqlite": 1_650,
     "store/sql": 700,
-    "store/questions": 1_000,
+    "store/questions": 1_050,
 }
 """Lines of Python that one person reads in a sitting; a room inside another counts for itself. (The optimistic layer,
 which can be taken away, has its own test.)"""

@@ -70,6 +70,7 @@ class SyncOperations:
     quote = plain(AllOperations.quote)
     quote_request = plain(AllOperations.quote_request)
     job = plain(AllOperations.job)
+    part = plain(AllOperations.part)
     job_by_ref = plain(AllOperations.job_by_ref)
     jobs = plain(AllOperations.jobs)
     library = plain(AllOperations.library)

@@ -37,6 +37,8 @@ class Limits(Struct, frozen=True):
     batch_jobs: jobs in one batch. Defaults to 10,000.
     batch_bytes: the payloads of one batch together, as JSON; also where one submit is split into many jobs, each of
         which has the rest of the payload. Defaults to 16 MiB.
+    request_parts: parts of one split request that are one job to their owner; a request that is split into more is a
+        batch of as many jobs. Defaults to 50.
     claim_jobs: jobs in one claim. Defaults to 1,000.
     page_items: items in one page of a list. Defaults to 1,000.
     page_bytes: bytes of JSON in one page of a list; it has fewer items then, but always one. Defaults to 4 MiB.
@@ -61,6 +63,7 @@ class Limits(Struct, frozen=True):
     json_depth: int = 64
     batch_jobs: int = 10_000
     batch_bytes: int = 16_777_216
+    request_parts: int = 50
     claim_jobs: int = 1_000
     page_items: int = 1_000
     page_bytes: int = PAGE_BYTES

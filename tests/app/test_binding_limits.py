@@ -163,7 +163,8 @@ LIMITS: dict[str, list[Limit]] = {
     "balance": [Limit("INSUFFICIENT_CREDITS", balance=COST - 1)],
     "`max_active`": [
         Limit("ACTIVE_JOB_EXISTS", "QUOTA_EXCEEDED", plan=Plan("one", max_active=1)),
-        Limit("QUOTA_EXCEEDED", plan=Plan("two", max_active=2), jobs=2),
+        # Of a request that is split into more parts than are one job.
+        Limit("QUOTA_EXCEEDED", plan=Plan("two", max_active=2), jobs=2, limits=Limits(request_parts=1)),
     ],
     "`per_hour`": [Limit("RATE_LIMITED", plan=Plan("hourly", per_hour=1))],
     "spending limits": [

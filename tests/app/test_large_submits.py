@@ -124,7 +124,7 @@ async def test_equal_jobs_of_a_split_are_priced_once(large: Ficha) -> None:
     assert (receipt.jobs, receipt.cost) == (11, 2 * (4 * 10 + 1))
     assert looked_at == [4, 3]
     ids = {job.id for job in (await large.jobs(batch=receipt.batch_id)).items}
-    sizes = [(await large.job(job_id)).payload["n"] for job_id in ids]
+    sizes = [(await large.part(job_id)).payload["n"] for job_id in ids]
     assert (len(sizes), sorted(set(sizes)), sum(sizes)) == (11, [3, 4], 4 * 10 + 1)
     assert await large.verify() == []
 

@@ -49,6 +49,7 @@ def test_every_operation_is_there() -> None:
         if name in vars(next(kind for kind in BoundOperations.__mro__ if kind.__name__ == "LeaseOperations"))
     }
     not_over_http = {"submit_many", "position", "queue_length", "verify", "api_key", "use_api_key", "job_by_ref"}
+    not_over_http |= {"part"}
     not_over_http |= {"follow_in_session", "note_verification", "recount"}
     of_hooks = {"hooks", "due_hooks", "hold_hook", "end_hook", "wait_for_hooks"}
     of_hooks |= {"make_deliveries", "due_deliveries", "hold_delivery", "end_delivery", "wait_for_deliveries"}

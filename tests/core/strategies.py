@@ -198,16 +198,30 @@ class _Teller:
                 return replace(draft, key_id=self._one_of(self._world.state.api_keys, draft.key_id))
             case c.Submit():
                 batches = self._world.state.batches
+                part_of = self._new_id() if draft.counts_parts else None
                 return replace(
                     draft,
                     jobs=tuple(
-                        replace(job, id=self._new_id(), files=tuple(map(self._file, job.files))) for job in draft.jobs
+                        replace(
+                            job,
+                            id=self._new_id(),
+                            files=tuple(map(self._file, job.files)),
+                            spec=replace(job.spec, part_of=part_of),
+                        )
+                        for job in draft.jobs
                     ),
                     batch_id=self._one_of(batches, draft.batch_id or "9")
                     if draft.joins
                     else (self._new_id() if len(draft.jobs) > 1 else None),
                     reservation_id=None if draft.reservation_id is None else self._reservation(draft.reservation_id),
                 )
+            case c.CancelJob():
+                # The other parts of its request, and jobs that are none.
+                jobs = self._world.state.jobs
+                job = jobs.get(job_id := self._job(draft.job_id))
+                part_of = None if job is None else job.spec.part_of
+                parts = [one.id for one in jobs.values() if part_of is not None and one.spec.part_of == part_of]
+                return replace(draft, job_id=job_id, parts=(*parts, *(self._job(one) for one in draft.parts)))
             case c.Requeue():
                 return c.Requeue(self._job(draft.job_id), self._new_id())
             case c.Resubmit():
@@ -460,6 +474,7 @@ _SUBMITS = _make(
     reservation_id=_pick(*[None] * 7, "0", "1", "9"),
     delay_ms=_pick(0, 0, 0, 10_000, 3_600_000),
     as_far_as_credits=_pick(False, False, True),
+    counts_parts=_pick(False, False, True),
 )
 _JOINS = _make(
     c.Submit,
@@ -536,7 +551,13 @@ _POLLS = st.one_of(
         progress=_pick(None, 7),
     ),
 )
-_CANCELS = _make(c.CancelJob, job_id=_ACTIVE, account_id=_OWNERS, reason=_pick(None, "enough"))
+_CANCELS = _make(
+    c.CancelJob,
+    job_id=_ACTIVE,
+    account_id=_OWNERS,
+    reason=_pick(None, "enough"),
+    parts=_pick((), (), ("any 0",)),
+)
 _RECOVERIES = _make(c.Recover, job_id=_ACTIVE)
 _REQUEUES = _make(c.Requeue, job_id=_DEAD, new_id=st.just(""))
 _RESUBMITS = _make(
@@ -551,7 +572,13 @@ _RESUBMITS = _make(
 )
 _REFUNDS = _make(c.RefundJob, job_id=_found(*["done"] * 6, "ended", "any", "nowhere"), reason=_pick("a gift"))
 _DISCARDS = _make(c.Discard, job_id=_DEAD)
-_RESERVES = _make(c.Reserve, reservation_id=st.just(""), account_id=_ACCOUNTS, ttl_ms=_TTLS_MS)
+_RESERVES = _make(
+    c.Reserve,
+    reservation_id=st.just(""),
+    account_id=_ACCOUNTS,
+    ttl_ms=_TTLS_MS,
+    counts_parts=_pick(False, True),
+)
 _RESERVATION_ENDS = st.one_of(
     _make(c.EndReservation, reservation_id=_RESERVATIONS, state=_pick("consumed", "released"), account_id=_OWNERS),
     _make(c.ExpireReservation, reservation_id=_RESERVATIONS),

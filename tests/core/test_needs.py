@@ -46,7 +46,7 @@ NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
         (c.Requeue("j1", "j2"), Needs(owned_jobs={"j1"}, payloads={"j1"})),
         (
             c.Resubmit("ana", "j1", "j2", {}),
-            Needs(accounts={"ana"}, reservations_of={"ana"}, owned_jobs={"j1"}, payloads={"j1"}),
+            Needs(accounts={"ana"}, reservations_of={"ana"}, owned_jobs={"j1"}, payloads={"j1"}, parts_of={"ana"}),
         ),
         (c.Reserve("r1", "ana"), Needs(accounts={"ana"}, reservations_of={"ana"}, reservations={"r1"})),
         (c.EndReservation("r1", "consumed"), Needs(reservations={"r1"})),

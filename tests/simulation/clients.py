@@ -170,7 +170,7 @@ class Client(Requester):
     async def _look(self) -> None:
         if self.jobs:
             job_id = self._random.choice(self.jobs)
-            view = await self.ask(lambda app: app.job(job_id))
+            view = await self.ask(lambda app: app.part(job_id))
             if view is not None:
                 self._history.read(job_id, view.status)
         await self.ask(lambda app: app.account(self.account))

@@ -154,6 +154,12 @@ class History:
                     givers[job_id] += outcome.changed
                     if outcome.refunded != state.jobs[job_id].refunded:
                         yield f"an operator was told that job {job_id} got {outcome.refunded} back"
+                case o.Finished(refunded=refunded) if isinstance(command, c.CancelJob) and command.parts:
+                    parts = [state.jobs[job_id] for job_id in (command.job_id, *command.parts)]
+                    if any(part.status not in FINAL for part in parts):
+                        yield f"a caller was told that job {command.job_id} was cancelled; a part of it has not ended"
+                    if refunded > sum(part.refunded for part in parts):
+                        yield f"a caller was told that all parts of job {command.job_id} got {refunded} back"
                 case o.Finished(job_id=job_id, status=status, refunded=refunded) if status in FINAL:
                     job = state.jobs[job_id]
                     enders[job_id] += outcome.changed

@@ -108,7 +108,7 @@ class Watcher:
                 if not isinstance(command.ending, c.AcceptedByProvider):
                     self._holder[command.job_id] = None
             case c.CancelJob(), o.Finished(changed=True):
-                self._holder[command.job_id] = None
+                self._holder.update(dict.fromkeys((command.job_id, *command.parts), None))
             case c.Recover(), o.Recovered(act=("requeued" | "failed" | "cancelled")):
                 self._holder[command.job_id] = None
 
@@ -159,6 +159,9 @@ class Watcher:
             if isinstance(outcome, o.Claimed):
                 counts.update((lease.worker, "claimed") for lease in outcome.leases)
                 self._worker.update({lease.job.id: lease.worker for lease in outcome.leases})
+            elif isinstance(command, c.CancelJob) and isinstance(outcome, o.Finished):
+                ended = (self._worker.pop(job_id, None) for job_id in (command.job_id, *command.parts))
+                counts.update((worker, "cancelled") for worker in ended if worker)
             elif (end := _end(command, outcome)) is not None and (worker := self._worker.pop(outcome.job_id, None)):
                 counts[worker, end] += 1
         told = {(tally.worker, tally.kind): tally.runs for tally in transaction.changes.tallies}
@@ -250,8 +253,10 @@ class Watcher:
                     for r in self._database.state.reservations.values()
                     if r.account_id == account.id and r.state == "active" and r.expires_at > now
                 )
-                if account.active + held > plan.max_active:
-                    yield f"account {account.id} has {account.active} jobs and {held} reserved of {plan.max_active}"
+                mine = (job for job in self._database.state.jobs.values() if job.account_id == account.id)
+                requests = len({job.spec.part_of or job.id for job in mine if job.place is not None})
+                if requests + held > plan.max_active:
+                    yield f"account {account.id} has {requests} requests and {held} reserved of {plan.max_active}"
 
     def _touched(self, changes: Changes) -> Iterator[str]:
         """The invariants of the core, over the accounts that were touched, with all that is theirs."""
@@ -315,7 +320,7 @@ def _end(command: Any, outcome: Any) -> str | None:
             return "recovered" if lost else "returned"
         case c.Finish(), o.Finished(changed=True, status="queued"):
             return "retried"
-        case ((c.Finish() | c.CancelJob()), o.Finished(changed=True, status=status)):
+        case (c.Finish(), o.Finished(changed=True, status=status)):
             return str(status)
         case c.Recover(), o.Recovered(act=("requeued" | "failed") as act):
             return "recovered" if act == "requeued" else act

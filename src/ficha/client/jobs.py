@@ -88,7 +88,7 @@ class JobMethods(RequestMethods):
         **options: Unpack[SubmitOptions],
     ) -> Flow[JobView]:
         """Submits a job and waits for its end, which for a short one takes a single request; `TimeoutError` if it has
-        not ended in time. If the request was split, waits for its first job."""
+        not ended in time. A split request ends with its last part."""
         began_at = self.clock()
         wait_s = LONGEST_WAIT_S if timeout_s is None else min(timeout_s, LONGEST_WAIT_S)
         request = self._sent("/api/jobs", _request(tool, payload, account, options), Prefer=f"wait={int(wait_s)}")

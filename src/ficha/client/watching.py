@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from msgspec.structs import replace
+
 from ..core.states import FINAL
 from ..engine.views import EventView, Happening, JobView, Page, Wait
 from ..errors import Refused
@@ -161,7 +163,7 @@ class JobWatch:
             if found is not None:
                 job, changed_at = found, self._calls.clock()
             assert job is not None
-            if found is not None or job.status != "queued":
+            if job.parts is None and (found is not None or job.status != "queued"):
                 # Also if the job is unchanged: a handler's log line is an event, but changes nothing of the job.
                 yield from self._history()
             if job.status in FINAL:
@@ -212,11 +214,17 @@ class JobWatch:
             yield Emit(place)
 
     def _tell_job(self, job: JobView) -> Telling[None]:
-        """Emits the job once; later only how it waits, as events report all else."""
-        if self._job is None:
+        """Emits the job once; later only how it waits, as events report all else. A split request has no events, so it
+        is emitted whenever something of it changed."""
+        if self._job is None or (job.parts is not None and _news(job) != _news(self._job)):
             self._job = job
             self._place = (job.position, job.waiting_for, job.estimated_wait_s is None)
             yield Emit(job)
-        elif job.status == "queued":
+        elif job.status == "queued" and job.parts is None:
             place = Wait(job.position, job.estimated_wait_s, job.waiting_for)
             yield from self._tell_place(place)
+
+
+def _news(request: JobView) -> JobView:
+    """The request without what changes all the time."""
+    return replace(request, waited_in_queue=0.0, estimated_wait_s=None)

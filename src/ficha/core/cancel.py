@@ -10,7 +10,7 @@ from typing import Final
 from .commands import CancelJob, EndSession
 from .finish import cancel_now, unchanged
 from .outcomes import Finished, Refusal, SessionEnded
-from .records import WAITING, PageSessions
+from .records import WAITING, Job, PageSessions
 from .refusals import no_job
 from .rule import Audited, Needs, Rule
 from .sessions import other_sessions, put_sessions, session_of
@@ -25,9 +25,23 @@ def cancel(ws: Workspace, command: CancelJob) -> Finished | Refusal:
     job = ws.job(command.job_id)
     if job is None or command.account_id not in (None, job.account_id):
         return no_job(command.job_id)
-    if job.place is None:
+    ended = []
+    for job_id in (job.id, *command.parts):
+        # Read in its turn: the end of one part may have promoted the next.
+        part = ws.job(job_id)
+        if part is not None and part.place is not None and (part.id == job.id or _is_beside(part, job)):
+            ended.append(cancel_now(ws, part, command.reason))
+    if not ended:
         return unchanged(ws, job)
-    return cancel_now(ws, job, command.reason)
+    now = ws.job(job.id)
+    assert now is not None
+    return Finished(now, True, sum(end.refunded for end in ended), ws.owner(job).balance)
+
+
+def _is_beside(part: Job, job: Job) -> bool:
+    """Whether it is another part of the job's request."""
+    is_same = job.spec.part_of is not None and part.spec.part_of == job.spec.part_of
+    return is_same and part.account_id == job.account_id
 
 
 def end_session(ws: Workspace, command: EndSession) -> SessionEnded:
@@ -49,7 +63,7 @@ def end_session(ws: Workspace, command: EndSession) -> SessionEnded:
 
 
 def _needs(wanted: Needs, command: CancelJob) -> None:
-    wanted.owned_jobs.add(command.job_id)
+    wanted.owned_jobs.update((command.job_id, *command.parts))
 
 
 def _needs_session(wanted: Needs, command: EndSession) -> None:

@@ -53,10 +53,12 @@ def resubmit(ws: Workspace, command: Resubmit) -> Submitted | Refusal:
         return not_for_plan(job.spec.tool, tool.plans, plan.name)
     if tool.provider is not None and (refusal := refuse_outage(ws, tool.provider, ws.now)) is not None:
         return refusal
-    if (refusal := refuse_counts(ws, account, plan, 1, 1, job.spec.cost)) is not None:
+    # A part runs again as a part of its request, which may be active.
+    queued = int(job.spec.part_of not in ws.open_requests(account.id))
+    if (refusal := refuse_counts(ws, account, plan, 1, queued, job.spec.cost, counts_parts=True)) is not None:
         return refusal
     priority = priority_of(plan, tool.priority, 0)
-    return _run_again(ws, job, command, counted(account, 1, command.new_id, ws.now), priority)
+    return _run_again(ws, job, command, counted(account, 1, 1, command.new_id, ws.now), priority)
 
 
 def _not_dead(job: Job) -> Refusal:
@@ -130,6 +132,7 @@ def _needs_payload(wanted: Needs, command: Requeue) -> None:
 def _needs_quota(wanted: Needs, command: Resubmit) -> None:
     wanted.accounts.add(command.account_id)
     wanted.reservations_of.add(command.account_id)
+    wanted.parts_of.add(command.account_id)
     wanted.owned_jobs.add(command.job_id)
     wanted.payloads.add(command.job_id)
     # The job's tool is not known yet.

@@ -16,14 +16,14 @@ from .records import Account, Job, Parked, Ready
 from .workspace import Workspace
 
 
-def counted(account: Account, jobs: int, latest_job: str | None, now: int) -> Account:
-    """Returns the account after it submitted `jobs` more jobs."""
+def counted(account: Account, jobs: int, requests: int, latest_job: str | None, now: int) -> Account:
+    """Returns the account after it submitted `jobs` more jobs with so many requests."""
     hour = hour_of(now)
     return replace(
         account,
         submitted=account.submitted + jobs,
         hour_at=hour,
-        hour_submits=jobs + (account.hour_submits if account.hour_at == hour else 0),
+        hour_submits=requests + (account.hour_submits if account.hour_at == hour else 0),
         latest_job=latest_job,
     )
 

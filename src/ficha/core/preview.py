@@ -6,11 +6,11 @@ are made, and `submit.py` decides them in their transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
 
-from .commands import Submit
+from .commands import NewJob, Submit
 from .ledger import charged
 from .new_jobs import counted, due_at_of, first_boost, new_job
 from .outcomes import Refusal, SubmitPreview
@@ -19,6 +19,7 @@ from .quota import quota_warnings
 from .records import Job
 from .refusals import account_closed, no_account, no_plan
 from .snapshot import Snapshot
+from .split_requests import requests_in
 from .submit import is_remembered, served_by_content
 from .submit_limits import refuse_limits, spending_warning
 from .workspace import Workspace
@@ -31,7 +32,8 @@ def preview(
 
     command: the submit, with one job of each kind, such as one tool with one payload.
     counts: how many jobs there are of each kind.
-    unknown: further jobs that an earlier result may answer, free of charge: only the hourly limit counts them.
+    unknown: further jobs that an earlier result may answer, free of charge: only the hourly limit counts them. They are
+        not parts of a split request.
     """
     assert len(command.jobs) == len(counts)
     ws = Workspace(snapshot, policy)
@@ -50,9 +52,10 @@ def preview(
         return no_plan(account.plan, policy)
     kinds, served = served_by_content(ws, command)
     jobs = sum(counts) + unknown
-    queued = sum(count for kind, count in zip(kinds, counts, strict=True) if kind.id not in served)
+    requests = _requests(kinds, counts) + unknown
+    queued = requests - unknown if not served else _requests(kinds, counts, served)
     cost = sum(kind.spec.cost * count for kind, count in zip(kinds, counts, strict=True))
-    refusal = refuse_limits(ws, command, account, plan, kinds, served, jobs, queued, cost)
+    refusal = refuse_limits(ws, command, account, plan, kinds, served, requests, queued, cost)
     if refusal is not None:
         return refusal
     first: Job | None = None
@@ -60,7 +63,7 @@ def preview(
         number, boost, due_at = account.submitted + 1, first_boost(ws, account), due_at_of(command, ws.now)
         is_served = kinds[0].id in served
         first = new_job(ws.now, account, plan, command, kinds[0], number, boost, due_at, is_served=is_served)
-    after = counted(charged(account, cost, ws.now), jobs, account.latest_job, ws.now)
+    after = counted(charged(account, cost, ws.now), jobs, requests, account.latest_job, ws.now)
     # The slot of a reservation becomes that of a job.
     after = replace(after, active=account.active + queued - (command.reservation_id is not None))
     return SubmitPreview(
@@ -69,6 +72,13 @@ def preview(
         cost,
         account.balance,
         after.balance,
-        quota_warnings(ws, after, plan),
+        quota_warnings(ws, after, plan, counts_parts=command.counts_parts),
         spending_warning(after, plan, ws.now),
     )
+
+
+def _requests(kinds: Sequence[NewJob], counts: Sequence[int], without: Container[str] = ()) -> int:
+    """How many requests so many jobs of these kinds are, but for the kinds with these ids."""
+    counted = [(kind, count) for kind, count in zip(kinds, counts, strict=True) if kind.id not in without]
+    alone = sum(count for kind, count in counted if kind.spec.part_of is None)
+    return alone + requests_in(kind for kind, _ in counted if kind.spec.part_of is not None)

@@ -34,12 +34,12 @@ def reserve(ws: Workspace, command: Reserve) -> ReservationChanged | Refusal:
             "for less, or raise the application's reservation_ttl_max_s.",
             details={"limit": longest_ms / 1_000},
         )
-    if (refusal := refuse_quota(ws, account, plan, 1, reserved=False)) is not None:
+    if (refusal := refuse_quota(ws, account, plan, 1, reserved=False, counts_parts=command.counts_parts)) is not None:
         return refusal
     ttl_ms = ws.policy.reservation_ttl_ms if command.ttl_ms is None else command.ttl_ms
     held = Reservation(command.reservation_id, account.id, "active", ws.now, ws.now + ttl_ms * MILLISECOND)
     ws.put_reservation(held)
-    return ReservationChanged(held, quota_warnings=quota_warnings(ws, account, plan))
+    return ReservationChanged(held, quota_warnings=quota_warnings(ws, account, plan, counts_parts=command.counts_parts))
 
 
 def end(ws: Workspace, command: EndReservation) -> ReservationChanged | Refusal:
@@ -104,37 +104,52 @@ def _refuse_unless_active(held: Reservation, now: int) -> Refusal | None:
     )
 
 
-def refuse_quota(ws: Workspace, account: Account, plan: Plan, wanted: int, *, reserved: bool) -> Refusal | None:
-    """The refusal, if the account may not have `wanted` more active jobs; one of them may use a reservation."""
+def refuse_quota(
+    ws: Workspace, account: Account, plan: Plan, wanted: int, *, reserved: bool, counts_parts: bool
+) -> Refusal | None:
+    """The refusal, if the account may not have `wanted` more active jobs; one of them may use a reservation.
+
+    A split request is one active job. `counts_parts` says whether the parts are loaded, so that they can be told apart;
+    otherwise each of them counts. So a call that is refused without is made again with, and most calls load nothing.
+    """
     if plan.max_active is None or wanted == 0:
         return None
     holds = ws.reservations_of(account.id)
-    used = account.active + holds - reserved
-    if used + wanted <= plan.max_active:
+    active = _active(ws, account, counts_parts)
+    if active + holds - reserved + wanted <= plan.max_active:
         return None
-    details = {"limit": plan.max_active, "active": account.active, "reserved": holds}
-    if plan.max_active == 1 and account.active and wanted == 1:
-        named = f"job {account.latest_job}" if account.latest_job else "a job"
+    details = {"limit": plan.max_active, "active": active, "reserved": holds}
+    if plan.max_active == 1 and active and wanted == 1:
+        # The part that was submitted last may have ended before the others.
+        latest = account.latest_job or next(iter(ws.open_requests(account.id) if counts_parts else ()), None)
+        named = f"job {latest}" if latest else "a job"
         return Refusal(
             "ACTIVE_JOB_EXISTS",
             f"plan {plan.name} allows one active job and {named} of account {account.id} is active; wait for it or "
             "cancel it.",
-            details={**details, "job_id": account.latest_job},
+            details={**details, "job_id": latest},
         )
     return Refusal(
         "QUOTA_EXCEEDED",
-        f"plan {plan.name} allows {plan.max_active} active jobs; account {account.id} has {account.active} and "
+        f"plan {plan.name} allows {plan.max_active} active jobs; account {account.id} has {active} and "
         f"{holds} reserved, and asks for {wanted} more. Wait for one to end, cancel one or release a reservation.",
         details=details,
     )
 
 
-def quota_warnings(ws: Workspace, account: Account, plan: Plan) -> tuple[str, ...]:
+def _active(ws: Workspace, account: Account, counts_parts: bool) -> int:
+    """How many requests of the account have not ended."""
+    if not counts_parts:
+        return account.active
+    return account.active - sum(parts - 1 for parts in ws.open_requests(account.id).values())
+
+
+def quota_warnings(ws: Workspace, account: Account, plan: Plan, *, counts_parts: bool) -> tuple[str, ...]:
     """A warning for each quota that the account is near, after the command."""
     share = ws.policy.warn_share
     warnings: tuple[str, ...] = ()
     if (limit := plan.max_active) is not None and limit > 1:
-        used = account.active + ws.reservations_of(account.id)
+        used = _active(ws, account, counts_parts) + ws.reservations_of(account.id)
         if used >= limit * share:
             warnings = (f"{used} of {limit} active jobs",)
     if (limit := plan.per_hour) is not None and limit > 1:
@@ -148,6 +163,8 @@ def _needs_account(wanted: Needs, command: Reserve) -> None:
     wanted.accounts.add(command.account_id)
     wanted.reservations_of.add(command.account_id)
     wanted.reservations.add(command.reservation_id)
+    if command.counts_parts:
+        wanted.parts_of.add(command.account_id)
 
 
 def _needs_reservation(wanted: Needs, command: EndReservation | ExpireReservation) -> None:

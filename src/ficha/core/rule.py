@@ -50,6 +50,7 @@ class Needs(Struct):
     api_keys_of: names of which all keys that were not revoked are wanted, under the same lock.
     hooks_of: jobs of which all pending hooks are wanted; these change only under the lock of the job's account.
     rows_of: accounts whose rows are counted, after locking them.
+    parts_of: accounts of which the active parts of split requests are counted, after locking them.
     """
 
     accounts: set[str] = field(default_factory=set)
@@ -71,6 +72,7 @@ class Needs(Struct):
     api_keys_of: set[str] = field(default_factory=set)
     hooks_of: set[str] = field(default_factory=set)
     rows_of: set[str] = field(default_factory=set)
+    parts_of: set[str] = field(default_factory=set)
 
     def find(self, kind: type[Keyed], *keys: str) -> None:
         """Adds keyed records of this kind."""
@@ -98,6 +100,7 @@ class Needs(Struct):
             api_keys_of={name: [] for name in self.api_keys_of},
             hooks_of={job_id: [] for job_id in self.hooks_of},
             rows_of={account: AccountRows(account) for account in self.rows_of},
+            parts_of={account: {} for account in self.parts_of},
         )
 
 

@@ -37,6 +37,7 @@ class Snapshot(Struct):
     """The rows that a commit group needs, read under its locks. A row that does not exist is None.
 
     parked and ready list job ids in claim order (rank, then id); those jobs are in `jobs` too.
+    parts_of has how many active parts each split request of an account has.
     """
 
     now: int
@@ -58,6 +59,7 @@ class Snapshot(Struct):
     api_keys_of: dict[str, list[ApiKey]] = field(default_factory=dict)
     hooks_of: dict[str, list[PendingHook]] = field(default_factory=dict)
     rows_of: dict[str, AccountRows] = field(default_factory=dict)
+    parts_of: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def add_contents(self) -> list[ContentName]:
         """Adds the content of every job that may be claimed, as not found, and returns the names of those still to be

@@ -4,7 +4,7 @@ many as the credits allow."""
 from __future__ import annotations
 
 from collections.abc import Container
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from .records import WAITING, Account, Batch, File, Job, Key, KeyName, PageSessi
 from .refusals import account_closed, no_account, no_plan
 from .rule import Audited, Needs, Rule
 from .sessions import is_heard
+from .split_requests import requests_in
 from .submit_limits import NUMBERS, rate_of, refuse_counts, refuse_limits, spending_warning
 from .workspace import Workspace
 
@@ -44,9 +45,9 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     cost = 0
     for job in new_jobs:
         cost += job.spec.cost
-    refusal = refuse_limits(
-        ws, command, account, plan, new_jobs, served, len(new_jobs), len(new_jobs) - len(served), cost
-    )
+    requests = requests_in(new_jobs)
+    queued = requests if not served else requests_in(job for job in new_jobs if job.id not in served)
+    refusal = refuse_limits(ws, command, account, plan, new_jobs, served, requests, queued, cost)
     if refusal is None:
         return _create(ws, command, account, plan, new_jobs, served, cost)
     if not command.as_far_as_credits or refusal.code not in NUMBERS:
@@ -66,19 +67,22 @@ def _allowed(
     new_jobs: tuple[NewJob, ...],
     served: dict[str, str],
 ) -> tuple[int, int]:
-    """Returns how many of the first jobs the account may have, and what they cost. A further job never removes a
-    refusal, so a binary search finds the number."""
-    costs = list(accumulate((job.spec.cost for job in new_jobs), initial=0))
-    waiting = list(accumulate((job.id not in served for job in new_jobs), initial=0))
-    reserved = command.reservation_id is not None
-    passes, fails = 0, len(new_jobs)
+    """Returns how many of the first jobs the account may have, and what they cost. A further request never removes a
+    refusal, so a binary search finds the number. The parts of a split request are created together or not at all."""
+    found = [[*group] for _, group in groupby(new_jobs, key=lambda job: job.spec.part_of or job.id)]
+    jobs = list(accumulate(map(len, found), initial=0))
+    costs = list(accumulate((sum(job.spec.cost for job in request) for request in found), initial=0))
+    waiting = list(accumulate((any(job.id not in served for job in request) for request in found), initial=0))
+    reserved, counts_parts = command.reservation_id is not None, command.counts_parts
+    passes, fails = 0, len(found)
     while fails - passes > 1:
         middle = (passes + fails) // 2
-        if refuse_counts(ws, account, plan, middle, waiting[middle], costs[middle], reserved=reserved) is None:
+        numbers = middle, waiting[middle], costs[middle]
+        if refuse_counts(ws, account, plan, *numbers, reserved=reserved, counts_parts=counts_parts) is None:
             passes = middle
         else:
             fails = middle
-    return passes, costs[passes]
+    return jobs[passes], costs[passes]
 
 
 def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | Refusal | None:
@@ -155,7 +159,8 @@ def _create(
     assert new_jobs, "a submit has at least one job"
     now = ws.now
     queued = [new.id for new in new_jobs if new.id not in served] if served else [new_jobs[-1].id]
-    ws.put_account(counted(account, len(new_jobs), queued[-1] if queued else account.latest_job, now))
+    latest = queued[-1] if queued else account.latest_job
+    ws.put_account(counted(account, len(new_jobs), requests_in(new_jobs), latest, now))
     first: Job | None = None
     boost, due_at = first_boost(ws, account), due_at_of(command, now)
     for index, new in enumerate(new_jobs):
@@ -187,7 +192,7 @@ def _create(
         len(new_jobs),
         command.batch_id,
         False,
-        quota_warnings(ws, account, plan),
+        quota_warnings(ws, account, plan, counts_parts=command.counts_parts),
         spending_warning(account, plan, now),
         rate_of(account, plan, now),
     )
@@ -266,6 +271,8 @@ def _needs(wanted: Needs, command: Submit) -> None:
             wanted.find(PageSessions, command.account_id)
     if command.joins and command.batch_id is not None:
         wanted.batches.add(command.batch_id)
+    if command.counts_parts:
+        wanted.parts_of.add(command.account_id)
 
 
 def _audit(command: Submit, outcome: Submitted) -> Audited:

@@ -32,15 +32,15 @@ def refuse_limits(
     plan: Plan,
     kinds: tuple[NewJob, ...],
     served: Container[str],
-    jobs: int,
+    requests: int,
     queued: int,
     cost: int,
 ) -> Refusal | None:
-    """Returns the refusal, if the account may not have so many jobs at this cost. The refusals are in order of
+    """Returns the refusal, if the account may not have so many requests at this cost. The refusals are in order of
     precedence. Where a submit is refused, one that asks for more is refused too.
 
-    kinds: the jobs, or one of each kind. served: the ids of those that an earlier result answers. queued: how many jobs
-    no earlier result answers.
+    kinds: the jobs, or one of each kind. served: the ids of those that an earlier result answers. queued: how many
+    requests no earlier result answers.
     """
     return (
         _refuse_times(ws, command)
@@ -50,17 +50,34 @@ def refuse_limits(
         or refuse_files(ws, account.id, kinds)
         or _refuse_cost(kinds, cost)
         or _refuse_outage(ws, command, kinds, served)
-        or refuse_counts(ws, account, plan, jobs, queued, cost, reserved=command.reservation_id is not None)
+        or refuse_counts(
+            ws,
+            account,
+            plan,
+            requests,
+            queued,
+            cost,
+            reserved=command.reservation_id is not None,
+            counts_parts=command.counts_parts,
+        )
     )
 
 
 def refuse_counts(
-    ws: Workspace, account: Account, plan: Plan, jobs: int, queued: int, cost: int, *, reserved: bool = False
+    ws: Workspace,
+    account: Account,
+    plan: Plan,
+    requests: int,
+    queued: int,
+    cost: int,
+    *,
+    reserved: bool = False,
+    counts_parts: bool = False,
 ) -> Refusal | None:
     """Returns the refusal by the numbers alone. Every rule that makes jobs for an account's user checks this."""
     return (
-        refuse_quota(ws, account, plan, queued, reserved=reserved)
-        or _refuse_rate(account, plan, jobs, ws.now)
+        refuse_quota(ws, account, plan, queued, reserved=reserved, counts_parts=counts_parts)
+        or _refuse_rate(account, plan, requests, ws.now)
         or _refuse_spending(account, plan, cost, ws.now)
         or (lacks_credits(account, cost) if account.balance < cost else None)
     )
@@ -119,8 +136,8 @@ def _rest_of_hour_s(now: int) -> int:
     return -(-(HOUR - now % HOUR) // SECOND)
 
 
-def _refuse_rate(account: Account, plan: Plan, jobs: int, now: int) -> Refusal | None:
-    if plan.per_hour is None or (used := submits_this_hour(account, now)) + jobs <= plan.per_hour:
+def _refuse_rate(account: Account, plan: Plan, requests: int, now: int) -> Refusal | None:
+    if plan.per_hour is None or (used := submits_this_hour(account, now)) + requests <= plan.per_hour:
         return None
     wait_s = _rest_of_hour_s(now)
     return Refusal(

@@ -7,6 +7,7 @@ jobs, so that no rule has to.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -84,6 +85,9 @@ class Workspace:
             Loaded({job_id: {hook.name: hook for hook in found} for job_id, found in snapshot.hooks_of.items()})
             if snapshot.hooks_of
             else _NOTHING
+        )
+        self._parts_of: dict[str, Counter[str]] = (
+            {account: Counter(found) for account, found in snapshot.parts_of.items()} if snapshot.parts_of else {}
         )
         self._loaded = snapshot
         self._recounted: set[str] = set()
@@ -252,6 +256,8 @@ class Workspace:
 
     def _count(self, job: Job, old: Place | None, new: Place | None) -> None:
         was, counts = counts_of(old), counts_of(new)
+        if self._parts_of and job.spec.part_of is not None and job.account_id in self._parts_of:
+            self._parts_of[job.account_id][job.spec.part_of] += counts[0] - was[0]
         if was != counts:
             account = self.owner(job)
             latest = None if new is None and account.latest_job == job.id else account.latest_job
@@ -264,6 +270,12 @@ class Workspace:
                     latest_job=latest,
                 )
             )
+
+    def open_requests(self, account_id: str) -> dict[str, int]:
+        """The account's split requests that have active parts, each with their number."""
+        if account_id not in self._parts_of:
+            raise NotLoaded(f"the parts of {account_id!r} were not loaded: `needs` must name it")
+        return {request: parts for request, parts in self._parts_of[account_id].items() if parts}
 
     def put_result(self, job_id: str, result: str) -> None:
         self._changes.results[job_id] = result

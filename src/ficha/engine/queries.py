@@ -27,6 +27,7 @@ from ..core.records import (
     Status,
     Step,
 )
+from ..core.split_requests import latest_tries
 from ..store import base as q
 from . import views as v
 from .event_tail import account_events, first_place, job_events
@@ -74,6 +75,25 @@ class Queries:
     async def job(self, job_id: str) -> v.JobView | None:
         rows = await self._reader.read(q.GetJobs((job_id,)))
         return await self._view(rows[0]) if rows else None
+
+    async def whole_job(self, job_id: str) -> v.JobView | None:
+        """The same, but where the id is that of a split request or of one of its parts, the request."""
+        rows = await self._whole(job_id)
+        if not rows:
+            return None
+        if rows[0].job.spec.part_of is None:
+            return await self._view(rows[0])
+        return v.request_view([(row.job, await self._view(row)) for row in rows])
+
+    async def jobs_of(self, job_id: str) -> list[Job]:
+        """The job with this id, or the parts of the split request, each by its latest try."""
+        return latest_tries(row.job for row in await self._whole(job_id))
+
+    async def _whole(self, job_id: str) -> list[q.JobRow]:
+        """The row of the job, or all rows of the split request."""
+        rows = await self._reader.read(q.GetJobs((job_id,)))
+        request_id = rows[0].job.spec.part_of if rows else job_id
+        return rows if request_id is None else await self._reader.read(q.GetParts(request_id))
 
     async def job_by_ref(self, ref: str, tool: str | None) -> v.JobView | None:
         """The job that a provider last accepted under this reference."""

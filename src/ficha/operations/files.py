@@ -179,9 +179,9 @@ class FileOperations(SubmitOperations):
         inputs = [
             file_view(file) for file in named.values() if file.account_id == job.account and file.state != "removed"
         ]
-        made = (await self.queries.job_files([job.id])).get(job.id, [])
+        made = await self.queries.job_files([job.id] if job.parts is None else [part.id for part in job.parts])
         known = {file.id for file in inputs}
-        return [*inputs, *(file for file in made if file.id not in known)]
+        return [*inputs, *(file for files in made.values() for file in files if file.id not in known)]
 
     async def remove_file(self, file_id: str, *, account: str | None = None) -> FileView:
         """Removes a file; with `account`, only if it belongs to that account. A job that takes the file and has not
@@ -254,7 +254,7 @@ class FileOperations(SubmitOperations):
     ) -> JobFile:
         """The same from the file's bytes, which are not read if the file is stored already."""
         run = c.FileRun(arg.job_id(job_id), attempts=attempt)
-        account = (await self.job(run.job_id)).account
+        account = (await self.part(run.job_id)).account
         command = c.BeginFile(result_id(run.job_id, attempt, number), account, clean_name(name), run=run)
         file = await self._stored(command, chunks)
         return JobFile(file.id, FileFacts(file.id, file.name, file.media_type, file.size))

@@ -20,6 +20,7 @@ from ..engine.position_watch import Watched
 from ..engine.views import EventView, Happening, JobView, Wait, event_view
 from ..errors import Refused
 from ..store.base import Transient, Unavailable
+from .request_follower import RequestFollower
 from .submits import SubmitOperations
 
 BACK_IN_QUEUE: Final = frozenset({"retried", "recovered", "returned"})
@@ -43,7 +44,7 @@ class FollowOperations(SubmitOperations):
             if left_s <= 0:
                 raise TimeoutError(f"job {job.id} is still {job.status}; it goes on by itself")
             try:
-                await self.engine.live.end_of(job.id, min(left_s, LONGEST_S))
+                await self.engine.live.end_of(next_to_end(job), min(left_s, LONGEST_S))
                 job = await self.job(job.id)
                 tries = 0
             except Closed:
@@ -55,7 +56,8 @@ class FollowOperations(SubmitOperations):
 
     async def watch(self, job_id: str, *, after: int = 0) -> AsyncGenerator[Happening, None]:
         """All that happens to a job until it has ended: its events after the number `after`, each once and in order;
-        its place in the queue whenever that changes; and the job itself, first as it is now and last as it ended.
+        its place in the queue whenever that changes; and the job itself, first as it is now and last as it ended. Of a
+        split request, the request itself, whenever something of it changes.
 
         While the database is unreachable the generator waits, and then goes on after the last event that it yielded.
         """
@@ -66,7 +68,7 @@ class FollowOperations(SubmitOperations):
         tries = 0
         while True:
             try:
-                async with aclosing(happenings(self, job.id, cursor, LONGEST_S)) as stream:
+                async with aclosing(happenings(self, job.id, cursor, LONGEST_S, request_in(job))) as stream:
                     async for told in stream:
                         tries = 0
                         match told:
@@ -74,11 +76,15 @@ class FollowOperations(SubmitOperations):
                                 for event in told:
                                     cursor = event.number
                                     yield event
-                            case JobView(status="queued") if shown is not None:
+                            case JobView(status="queued", parts=None) if shown is not None:
                                 told = Wait(told.position, told.estimated_wait_s, told.waiting_for)
                                 if told != waits:
                                     waits = told
                                     yield told
+                            case JobView() if told.parts is not None:
+                                if told.status not in FINAL:
+                                    yield told
+                                job = told
                             case JobView():
                                 # A job that has ended is yielded below, after all of its events.
                                 if shown is None and told.status not in FINAL:
@@ -97,12 +103,33 @@ class FollowOperations(SubmitOperations):
                 await asyncio.sleep(away_pause_s(tries))
 
 
-async def happenings(app: SubmitOperations, job_id: str, after: int, silence_s: float) -> AsyncGenerator[Told, None]:
+def request_in(job: JobView) -> JobView | None:
+    """The job, if it is a split request."""
+    return None if job.parts is None else job
+
+
+def next_to_end(job: JobView) -> str:
+    """The id of the job whose end is to be waited for: of a split request, a part that is active."""
+    active = (part.id for part in job.parts or () if part.status not in FINAL)
+    return next(active, job.id)
+
+
+async def happenings(
+    app: SubmitOperations, job_id: str, after: int, silence_s: float, request: JobView | None = None
+) -> AsyncGenerator[Told, None]:
     """Yields the job's events after a number, the job as it is then, all that happens until it has ended, and the job
     as it ended. Yields None after each `silence_s` in which nothing happened.
 
+    request: the split request, if it is one. Its parts have the events, so it is yielded itself whenever something of
+        it has changed.
+
     Raises Closed when the process shuts down, and StoreError while the database cannot be read.
     """
+    if request is not None:
+        async with aclosing(RequestFollower(app, request, silence_s).happenings()) as stream:
+            async for told in stream:
+                yield told
+        return
     async with app.engine.live.follow(job_id=job_id, after=after) as follower:
         while found := await follower.next(0):
             yield [*map(event_view, found)]

@@ -30,7 +30,7 @@ class LibraryOperations(FileOperations):
         """Removes the payload, result, steps and files of a completed job; with `account`, only if the job is theirs.
         The rest of the job and what was paid for it stay. A repeat changes nothing."""
         named = arg.job_id(job_id)
-        owner = (await self.job(named)).account if account is None else arg.name(account, "an account")
+        owner = (await self.part(named)).account if account is None else arg.name(account, "an account")
         files = await self.engine.store.read(ListLinkedFiles("job", (named,), MOST_FILES))
         command = RemoveWork(owner, named, tuple(file.id for file in files))
         removed = await self._ask(command, WorkRemoved)

@@ -81,4 +81,4 @@ class QuoteOperations(SubmitOperations):
         account = arg.name(request.account, "an account")
         found = await self.engine.slices.all_of(account, self._limited(kinds))
         command = self._single_command(request, tuple(kind for kind, _ in found), "")
-        return command, tuple(count for _, count in found)
+        return replace(command, counts_parts=True), tuple(count for _, count in found)

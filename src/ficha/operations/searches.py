@@ -39,7 +39,7 @@ class SearchOperations(TurnOperations, SubmitOperations):
     async def job_page(self, job_id: str) -> JobPage:
         """A job with its history, steps, runs, ledger lines and files, and the acts that an operator could do now.
         Secret fields are masked."""
-        return await self.queries.operator.page(await self.job(job_id), self.engine.policy, await self.queries.now())
+        return await self.queries.operator.page(await self.part(job_id), self.engine.policy, await self.queries.now())
 
     async def dead_groups(self) -> DeadGroups:
         """The newest `Limits.dead_grouped` dead letters, grouped by tool and error, the largest group first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar, Unpack
 
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from ..tools import PayloadMismatch, Tool
 from .base import Operations
 
 T = TypeVar("T")
+Counting = TypeVar("Counting", c.Submit, c.Reserve)
 
 SLICES: Final = 6
 """Slices of a large submit under way at a time: one is checked while the database writes another."""
@@ -76,10 +77,20 @@ class SubmitOperations(Operations):
     async def _submit(self, preparing: Awaitable[c.Submit], connection: Any = None) -> Receipt:
         command = await preparing
         if connection is None:
-            return await self._receipt(await self._ask(command, Submitted))
-        outcome, changes = await self._ask_within(connection, command, Submitted)
+            return await self._receipt(await self._admitted(command, lambda asked: self._ask(asked, Submitted)))
+        outcome, changes = await self._admitted(command, lambda asked: self._ask_within(connection, asked, Submitted))
         new = next((change.after for change in changes.jobs if change.after.id == outcome.job_id), None)
         return await self._receipt(outcome, new)
+
+    async def _admitted(self, command: Counting, ask: Callable[[Counting], Awaitable[T]]) -> T:
+        """The answer to a command that a quota may refuse. If it is refused while the account has several active jobs,
+        it is asked again with their parts counted, as these may be parts of one request."""
+        try:
+            return await ask(command)
+        except Refused as refused:
+            if not _counts_more(command, refused):
+                raise
+        return await ask(replace(command, counts_parts=True))
 
     async def submit_many(self, requests: Iterable[SubmitRequest]) -> list[Receipt | Refused]:
         """Submits each request by itself; returns in their order the receipts, or the exception that refused one."""
@@ -109,6 +120,8 @@ class SubmitOperations(Operations):
                 results[index] = refused
         answers = await self._ask_many(list(commands.values()), Submitted)
         for index, outcome in zip(commands, answers, strict=True):
+            if isinstance(outcome, Refused) and _counts_more(command := commands[index], outcome):
+                [outcome] = await self._ask_many([replace(command, counts_parts=True)], Submitted)
             results[index] = outcome if isinstance(outcome, Refused) else await self._receipt(outcome)
         return [result for result in results if result is not None]
 
@@ -145,7 +158,7 @@ class SubmitOperations(Operations):
             [(job, _)] = kinds
             return self._single_command(request, (job,), fingerprint)
         account = arg.name(request.account, "an account")
-        if count > LARGE and is_judged:
+        if count > max(LARGE, self.limits.request_parts) and is_judged:
             jobs, counts, unknown = self._least(Counter({tool.name: count}), by_user)
             await self._judge(self._single_command(request, jobs, fingerprint), counts, unknown)
         made = await self.engine.slices.all_of(account, self._new_jobs(kinds))
@@ -153,7 +166,9 @@ class SubmitOperations(Operations):
 
     def _single_command(self, request: SubmitRequest, jobs: tuple[c.NewJob, ...], fingerprint: str) -> c.Submit:
         joined, reservation = request.batch, request.reservation
-        batch_id = arg.job_id(joined, "batch") if joined is not None else new_id() if len(jobs) > 1 else None
+        batch_id = arg.job_id(joined, "batch") if joined is not None else None
+        if batch_id is None and len(jobs) > 1:
+            batch_id = jobs[0].spec.part_of or new_id()
         return self._command(
             request,
             jobs,
@@ -212,6 +227,7 @@ class SubmitOperations(Operations):
             joins=joins,
             as_far_as_credits=as_far_as_credits,
             submitted_by=self.key_id,
+            counts_parts=len(jobs) > 1,
         )
 
     def _tool(self, name: Any, by_user: bool) -> Tool:
@@ -244,12 +260,13 @@ class SubmitOperations(Operations):
         if count == 1:
             return 1, ((self._new_job(tool, account, text, value, files, units, labels, plans), 1),)
         self._limit_jobs(count)
+        part_of = new_id() if count <= self.limits.request_parts else None
         # Each part must fit the tool by itself, because the handler gets it alone.
         parts = (
             (self._payload(part), size, jobs) for part, size, jobs in tool.parts(payload, value, units, by_size=by_size)
         )
         return count, (
-            (self._new_job(tool, account, text, *_fitting(tool, text), size, labels, plans), jobs)
+            (self._new_job(tool, account, text, *_fitting(tool, text), size, labels, plans, part_of), jobs)
             for text, size, jobs in parts
         )
 
@@ -300,15 +317,25 @@ class SubmitOperations(Operations):
         units: int,
         labels: Labels,
         plans: tuple[str, ...] | None,
+        part_of: str | None = None,
     ) -> c.NewJob:
         equal = content_hash(tool.name, text, arg.name(account, "an account"), tool.dedupe) if tool.dedupe else None
-        spec = tool.job_spec(_passed(tool.cost_of(value)), units, equal, **labels)
+        spec = tool.job_spec(_passed(tool.cost_of(value)), units, equal, **labels, part_of=part_of)
         return c.NewJob(new_id(), spec, text, tool.priority, tool.max_wait_ms, plans, tool.down_with, files)
 
     async def job(self, job_id: str) -> JobView:
-        """A job as it is now, with its position while it waits."""
+        """A job as it is now, with its position while it waits. A split request is one job; each of its parts' ids, and
+        its `batch_id`, name it."""
         # The id in its canonical spelling, as answers show it: another spelling in the refusal would reveal whether the
         # job does not exist or is somebody else's.
+        asked = arg.job_id(job_id)
+        view = await self.queries.whole_job(asked)
+        if view is None:
+            raise Refused.of(no_job(asked))
+        return view
+
+    async def part(self, job_id: str) -> JobView:
+        """The same, but a part of a split request by itself."""
         asked = arg.job_id(job_id)
         view = await self.queries.job(asked)
         if view is None:
@@ -361,11 +388,22 @@ class SubmitOperations(Operations):
     ) -> FinishView:
         """Cancels an active job and refunds it; with `account`, only if the job is theirs. An ended job stays as it is.
 
+        Of a split request, the parts that have not ended are cancelled and refunded; those that were delivered stay
+        charged.
+
         connection: as in `submit`.
         """
         words = None if reason is None else arg.text(reason)
         owner = arg.optional_name(account, "an account")
-        return finish_view(await self._ask(c.CancelJob(arg.job_id(job_id), owner, words), Finished, connection))
+        named = arg.job_id(job_id)
+        first, *others = [job.id for job in await self.queries.jobs_of(named)] or [named]
+        command = c.CancelJob(first, owner, words, tuple(others))
+        ended = finish_view(await self._ask(command, Finished, connection))
+        if not others:
+            return ended
+        whole = await self.job(named)
+        refunded = ended.refunded if ended.changed else whole.refunded
+        return replace(ended, job_id=whole.id, status=whole.status, refunded=refunded)
 
     async def reserve(self, account: str, *, ttl_s: float | None = None, connection: Any = None) -> Hold:
         """Holds one slot of the account's quota for a while, before the job exists.
@@ -376,7 +414,8 @@ class SubmitOperations(Operations):
         """
         ttl_ms = None if ttl_s is None else max(1, arg.milliseconds(ttl_s, "ttl_s"))
         command = c.Reserve(new_id(), arg.name(account, "an account"), ttl_ms)
-        return _hold(await self._ask(command, ReservationChanged, connection))
+        asking = self._admitted(command, lambda asked: self._ask(asked, ReservationChanged, connection))
+        return _hold(await asking)
 
     async def consume(self, reservation: str, *, account: str | None = None) -> Hold:
         """Marks the reservation as used, because its job exists. A submit that names it does this itself."""
@@ -392,6 +431,14 @@ class SubmitOperations(Operations):
         owner = arg.optional_name(account, "an account")
         command = c.EndReservation(arg.job_id(reservation, "reservation"), state, owner)
         return _hold(await self._ask(command, ReservationChanged))
+
+
+def _counts_more(command: c.Submit | c.Reserve, refused: Refused) -> bool:
+    """Whether the refusal could be another one if parts were told apart: a quota counted each of them as a job, or
+    could not name the request that is active."""
+    details = refused.details
+    is_quota = refused.code in ("ACTIVE_JOB_EXISTS", "QUOTA_EXCEEDED") and "active" in details
+    return is_quota and not command.counts_parts and (details["active"] > 1 or details.get("job_id", "") is None)
 
 
 def _hold(outcome: ReservationChanged) -> Hold:

@@ -99,7 +99,8 @@ class Call:
         """A job that the caller may see."""
         self.check_job(job_id)
         job = await self.app.job(job_id)
-        self.check_owner(job.account, no_job(job.id))
+        # In the spelling that was asked for: another id would say that there is such a request.
+        self.check_owner(job.account, no_job(arg.job_id(job_id)))
         return job
 
     def shown(self, job: JobView) -> JobView:

@@ -19,11 +19,12 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from ..core.outcomes import Refusal
+from ..core.states import FINAL
 from ..engine.event_tail import Closed
 from ..engine.views import EventView, JobView, Wait, event_view, owner_event_view, owner_job_view
 from ..errors import Refused
 from ..operations import AllOperations
-from ..operations.following import happenings
+from ..operations.following import happenings, next_to_end
 from ..store.base import StoreError
 from .guard import Call
 from .hosting import ending_with_host
@@ -43,15 +44,15 @@ MISSED: Final = b"event: missed\ndata: {}\n\n"
 
 
 async def follow_job(
-    app: AllOperations, job_id: str, after: int = 0, *, sees_all: bool = False
+    app: AllOperations, job_id: str, after: int = 0, *, request: JobView | None = None, sees_all: bool = False
 ) -> AsyncGenerator[bytes, None]:
     """The job's events after a number, the job as it is then, and all that happens to it until it has ended. Without
-    `sees_all`, as the job's owner may see them."""
+    `sees_all`, as the job's owner may see them. request: the job, if it is a split request (see `happenings`)."""
     is_first, number = True, after
     try:
         # Closed with this stream; otherwise its follower would stay until garbage collection.
         with ending_with_host(app.engine.live):
-            async with aclosing(happenings(app, job_id, after, KEEP_ALIVE_S)) as stream:
+            async with aclosing(happenings(app, job_id, after, KEEP_ALIVE_S, request)) as stream:
                 async for told in stream:
                     match told:
                         case None:
@@ -63,7 +64,8 @@ async def follow_job(
                             yield _message("position", told)
                         case JobView():
                             shown = told if sees_all else owner_job_view(told)
-                            yield _message("job", shown) if is_first else _message("end", shown, f"{number}{END}")
+                            is_last = not is_first and told.status in FINAL
+                            yield _message("end", shown, f"{number}{END}") if is_last else _message("job", shown)
                             is_first = False
     except (Closed, Refused, StoreError):
         yield RECONNECT
@@ -93,10 +95,17 @@ async def await_end(app: AllOperations, job_id: str, timeout_s: float) -> JobVie
     None if the database cannot be read now. It raises nothing, since the caller has just submitted the job and must
     not get an answer which says that nothing was changed.
     """
+    ends_at = time.monotonic() + timeout_s
+    waited_for = job_id
     try:
-        with suppress(Closed), ending_with_host(app.engine.live):
-            await app.engine.live.end_of(job_id, timeout_s)
-        return await app.job(job_id)
+        while True:
+            has_ended = False
+            with suppress(Closed), ending_with_host(app.engine.live):
+                has_ended = await app.engine.live.end_of(waited_for, ends_at - time.monotonic())
+            job = await app.job(job_id)
+            if not has_ended or job.status in FINAL:
+                return job
+            waited_for = next_to_end(job)
     except (Refused, StoreError):
         return None
 

@@ -103,7 +103,7 @@ class HookRunner(DueRunner):
     async def _call(self, held: PendingHook) -> str | None:
         """Runs the hook; returns the error if it failed."""
         hook = self._hooks[held.name]
-        job = None if hook.ends_itself else await self._operations.job(held.job_id)
+        job = None if hook.ends_itself else await self._operations.part(held.job_id)
         if job is not None:
             begin(timed(partial(_fields, job, self.worker)))
         try:
@@ -118,7 +118,7 @@ class HookRunner(DueRunner):
                     await asyncio.to_thread(hook.function, job)
         except Exception as error:
             if job is None:
-                begin(timed(partial(_fields, await self._operations.job(held.job_id), self.worker)))
+                begin(timed(partial(_fields, await self._operations.part(held.job_id), self.worker)))
             # Not an error of Ficha, and not final: the hook is run again.
             log.warning("the hook %s for job %s failed; it is run again", held.name, held.job_id, exc_info=error)
             return f"{type(error).__name__}: {error}"

@@ -171,7 +171,7 @@ class Starter:
         status: str | None = "failed"
         if run.stop_reason != "timeout":
             try:
-                job = await self._operations.job(run.lease.job_id)
+                job = await self._operations.part(run.lease.job_id)
                 status = job.status
             except (Refused, StoreError) as error:
                 log.warning("whether job %s has ended is not known: %s", run.lease.job_id, error)

@@ -28,7 +28,7 @@ WITH candidates AS MATERIALIZED (
     ) r
 ) (
     SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, j.max_attempts, j.backoff_ms,
-        j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.trace_context, j.priority,
+        j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.trace_context, j.part_of::text, j.priority,
         (extract(epoch FROM j.created_at) * 1000000)::bigint, j.status,
         (extract(epoch FROM j.wait_until_at) * 1000000)::bigint, j.batch_id::text, j.requeue_of::text, r.epoch,
         r.attempts, r.recoveries, (extract(epoch FROM r.started_at) * 1000000)::bigint, r.events, r.first_worker,
@@ -49,21 +49,21 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, 0, NULL::text, ROW (q.name, (SELECT count(*) FROM ficha.leases WHERE leases.pool = q.name))
+    NULL, NULL, NULL, 0, NULL::text, ROW (q.name, (SELECT count(*) FROM ficha.leases WHERE leases.pool = q.name))
 FROM ficha.pools q
 WHERE q.name = ANY ($1::text[]) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ($6::text[]))
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, 1, NULL::text, ROW (k.name, k.slots, k.resized, k.paused)
+    NULL, NULL, NULL, 1, NULL::text, ROW (k.name, k.slots, k.resized, k.paused)
 FROM ficha.pools k
 WHERE k.name = ANY ($7::text[])
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, 2, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+    NULL, NULL, NULL, 2, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH ready_gone AS (
     DELETE FROM ficha.ready AS t

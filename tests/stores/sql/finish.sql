@@ -37,7 +37,7 @@ SELECT 'leases', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NUL
     ), NULL::record;
 
 SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, j.max_attempts, j.backoff_ms,
-    j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.trace_context, j.priority,
+    j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.trace_context, j.part_of::text, j.priority,
     (extract(epoch FROM j.created_at) * 1000000)::bigint, coalesce(l.status, j.status),
     (extract(epoch FROM j.wait_until_at) * 1000000)::bigint, j.batch_id::text, j.requeue_of::text,
     coalesce(l.epoch, r.epoch, p.epoch, j.epoch), coalesce(l.attempts, r.attempts, p.attempts, j.attempts),
@@ -67,7 +67,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, 1, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+    NULL, NULL, NULL, 1, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH accounts_changed AS (
     UPDATE ficha.accounts t

@@ -29,7 +29,7 @@ WITH keyed AS MATERIALIZED (
     ) AS k
 )
 SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, j.max_attempts, j.backoff_ms,
-    j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.trace_context, j.priority,
+    j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.trace_context, j.part_of::text, j.priority,
     (extract(epoch FROM j.created_at) * 1000000)::bigint, coalesce(l.status, j.status),
     (extract(epoch FROM j.wait_until_at) * 1000000)::bigint, j.batch_id::text, j.requeue_of::text,
     coalesce(l.epoch, r.epoch, p.epoch, j.epoch), coalesce(l.attempts, r.attempts, p.attempts, j.attempts),
@@ -59,7 +59,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, 0, NULL::text, ROW (
+    NULL, NULL, NULL, 0, NULL::text, ROW (
         k.account_id, k.scope, k.key, k.fingerprint, (extract(epoch FROM k.created_at) * 1000000)::bigint,
         (extract(epoch FROM k.expires_at) * 1000000)::bigint, k.job_id::text, k.batch_id::text, k.jobs, k.cost, k.entry
     )
@@ -68,7 +68,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, 1, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+    NULL, NULL, NULL, 1, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH accounts_changed AS (
     UPDATE ficha.accounts t
@@ -86,17 +86,17 @@ WITH accounts_changed AS (
 ), born AS (
     INSERT INTO ficha.jobs(
         id, account_id, tool, pool, cost, units, timeout_ms, max_attempts, backoff_ms, backoff_max_ms, content_hash,
-        session, correlation_id, trace_context, priority, created_at, status, wait_until_at, batch_id, requeue_of,
-        epoch, attempts, recoveries, started_at, events, first_worker, first_run_at, finished_at, error, user_error,
-        charged, refunded, delivered, dead_at, plan, number, late_finishes, callbacks, removed_at, payload_removed_at,
-        provider_cost, submitted_by, payload, result
+        session, correlation_id, trace_context, part_of, priority, created_at, status, wait_until_at, batch_id,
+        requeue_of, epoch, attempts, recoveries, started_at, events, first_worker, first_run_at, finished_at, error,
+        user_error, charged, refunded, delivered, dead_at, plan, number, late_finishes, callbacks, removed_at,
+        payload_removed_at, provider_cost, submitted_by, payload, result
     )
     SELECT v.id, v.account_id, v.tool, v.pool, v.cost, v.units, v.timeout_ms, v.max_attempts, v.backoff_ms,
-        v.backoff_max_ms, v.content_hash, v.session, v.correlation_id, v.trace_context, v.priority, v.created_at,
-        v.status, v.wait_until_at, v.batch_id, v.requeue_of, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
-        v.first_worker, v.first_run_at, v.finished_at, v.error, v.user_error, v.charged, v.refunded, v.delivered,
-        v.dead_at, v.plan, v.number, v.late_finishes, v.callbacks, v.removed_at, v.payload_removed_at, v.provider_cost,
-        v.submitted_by, v.payload, v.result
+        v.backoff_max_ms, v.content_hash, v.session, v.correlation_id, v.trace_context, v.part_of, v.priority,
+        v.created_at, v.status, v.wait_until_at, v.batch_id, v.requeue_of, v.epoch, v.attempts, v.recoveries,
+        v.started_at, v.events, v.first_worker, v.first_run_at, v.finished_at, v.error, v.user_error, v.charged,
+        v.refunded, v.delivered, v.dead_at, v.plan, v.number, v.late_finishes, v.callbacks, v.removed_at,
+        v.payload_removed_at, v.provider_cost, v.submitted_by, v.payload, v.result
     FROM unnest($3::text::ficha.jobs[]) AS v
 ), ready_new AS (
     INSERT INTO ficha.ready(

@@ -123,6 +123,8 @@ export function jobNumber(number: number, now: number): Job {
     removed_at: null,
     payload_removed_at: null,
     submitted_by: null,
+    part_of: null,
+    parts: null,
   };
 }
 

@@ -31,6 +31,7 @@ class Submit(Command, frozen=True):
 
     as_far_as_credits: if the balance and the plan's limits do not allow all jobs, creates the first ones that they do.
     submitted_by: the id of the caller's API key, if there is one.
+    counts_parts: see `refuse_quota`.
     """
 
     account_id: str
@@ -45,6 +46,7 @@ class Submit(Command, frozen=True):
     joins: bool = False
     as_far_as_credits: bool = False
     submitted_by: str | None = None
+    counts_parts: bool = False
 
 
 class CancelJob(Command, frozen=True):
@@ -52,6 +54,8 @@ class CancelJob(Command, frozen=True):
     account_id: str | None = None
     """When given, another account's job is not found."""
     reason: str | None = None
+    parts: tuple[str, ...] = ()
+    """The other parts of the job's request, which are cancelled with it."""
 
 
 class Recover(Command, frozen=True):

@@ -11,6 +11,8 @@ class Reserve(Command, frozen=True):
     reservation_id: str
     account_id: str
     ttl_ms: int | None = None
+    counts_parts: bool = False
+    """See `refuse_quota`."""
 
 
 class EndReservation(Command, frozen=True):

@@ -39,6 +39,8 @@ class JobSpec(Record, frozen=True):
     correlation_id: str | None = None
     trace_context: str | None = None
     """The W3C trace context that it was submitted with (see `trace_context.py`)."""
+    part_of: str | None = None
+    """The request that it is a part of, if its tool split a large one (see `requests.py`)."""
 
 
 class Job(Record, frozen=True):

@@ -28,6 +28,7 @@ from .jobs import (
     JobText,
     JobToken,
     JobView,
+    PartView,
     ToolView,
     Wait,
     event_view,
@@ -65,6 +66,7 @@ from .searches import (
     recent_run,
 )
 from .sessions import SessionView, session_view
+from .split_requests import request_view
 from .submits import FinishView, Quote, Receipt, Requeued, finish_view, receipt
 from .webhooks import (
     CreditsMessage,
@@ -126,6 +128,7 @@ __all__ = [
     "OverviewSteps",
     "Page",
     "PageFiller",
+    "PartView",
     "PingMessage",
     "PoolView",
     "ProviderView",
@@ -181,6 +184,7 @@ __all__ = [
     "queue_depth_view",
     "receipt",
     "recent_run",
+    "request_view",
     "schedule_view",
     "session_view",
     "webhook_view",

@@ -25,8 +25,21 @@ STORED_TEXTS: Final[tuple[JobText, ...]] = get_args(JobText)
 """The stored JSON of a job, which may be large: lists leave it out unless it is asked for."""
 
 
+class PartView(Struct, frozen=True, kw_only=True):
+    """One part of a split request: a job of its own, with its own run, charge and refund."""
+
+    id: str
+    status: Status
+    progress: int
+    units: int
+    delivered: int | None
+    charged: int
+    refunded: int
+    user_error: str | None
+
+
 class JobView(Struct, frozen=True, kw_only=True, dict=True):
-    """A job as its owner sees it.
+    """A job as its owner sees it; a large request that its tool split is one job, with `parts`.
 
     position: 1 is next; None when the job does not wait for its turn.
     waiting_for: why a queued job has not started: its `place` in the queue, its account's limit (`account_limit`), the
@@ -47,6 +60,9 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
         owner.
     submitted_by: the id of the API key that it was submitted with over HTTP; None if there was none. For operators.
     traceparent: the W3C trace context that it was submitted with, if there was one.
+    part_of: in a list, the split request that this job is a part of. Ask for the job, or for this id, to see it whole.
+    parts: the parts of a split request. Its counts and money are those of all parts together; its `payload`, `result`
+        and `partial` are lists, with an item for each part.
     """
 
     id: str
@@ -101,6 +117,8 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     traceparent: str | None = None
     submitted_by: str | None = None
     payload_removed_at: datetime | None = None
+    part_of: str | None = None
+    parts: tuple[PartView, ...] | None = None
 
     @cached_property
     def payload(self) -> Any:
@@ -204,6 +222,7 @@ def job_view(
         traceparent=None if job.spec.trace_context is None else job.spec.trace_context.partition(" ")[0],
         submitted_by=job.submitted_by,
         payload_removed_at=moment_if_any(job.payload_removed_at),
+        part_of=job.spec.part_of,
     )
 
 

@@ -16,8 +16,9 @@ from ... import validation as arg
 from ...core.commands import CancelJob, Submit
 from ...core.records import Status
 from ...core.states import FINAL
-from ...engine.views import STORED_TEXTS, EventView, FinishView, JobToken, JobView, Page, Quote, Receipt
+from ...engine.views import EventView, FinishView, JobToken, JobView, Page, Quote, Receipt
 from ...errors import Refused
+from ...operations.following import request_in
 from ...requests import BatchRequest, SubmitRequest
 from .. import wire as s
 from ..guard import Account, AccountReader, Call, JobReader, OneJob, Stream
@@ -152,8 +153,8 @@ async def _latest_active(call: Call, account: str, latest: str | None) -> JobVie
     if latest is not None:
         return await call.app.job(latest)
     statuses: tuple[Status, ...] = ("queued", "starting", "running")
-    page = await call.app.jobs(account=account, statuses=statuses, limit=1, include=STORED_TEXTS)
-    return page.items[0] if page.items else None
+    page = await call.app.jobs(account=account, statuses=statuses, limit=1)
+    return await call.app.job(page.items[0].id) if page.items else None
 
 
 @routes.get("/jobs/{job_id}", summary="Look at a job")
@@ -193,7 +194,7 @@ async def token(
 ) -> Response:
     """A short-lived token with which a browser can see, follow and cancel this job, and nothing else."""
     job = await call.job(job_id)
-    return answer(call.identity.job_tokens.issue(job.id, job.account, asked.ttl_s, by=call.caller), 201)
+    return answer(call.identity.job_tokens.issue(arg.job_id(job_id), job.account, asked.ttl_s, by=call.caller), 201)
 
 
 @routes.get("/jobs/{job_id}/events", summary="Follow a job")
@@ -215,13 +216,16 @@ async def events(
         if heard != last_event_id and await _has_ended(call, job, start):
             # What makes a browser's EventSource stop connecting again.
             return Response(None, 204)
-        return EventStream(call, follow_job(call.app, job.id, start, sees_all=call.sees_all))
+        return EventStream(call, follow_job(call.app, job.id, start, request=request_in(job), sees_all=call.sees_all))
     return answer(await history(call, call.app.queries.history(job.id, None, after, limit)))
 
 
 async def _has_ended(call: Call, job: JobView, after: int) -> bool:
     """Whether nothing more is to be told of a job."""
-    return job.status in FINAL and not (await call.app.queries.history(job.id, None, after, 1)).items
+    if job.status not in FINAL:
+        return False
+    # The parts of a split request have the events, and its stream tells none of them.
+    return job.parts is not None or not (await call.app.queries.history(job.id, None, after, 1)).items
 
 
 async def history(call: Call, asked: Awaitable[Page[EventView]]) -> Page[EventView]:

@@ -27,6 +27,12 @@ class GetJobs(Query[list[JobRow]], frozen=True):
     ids: tuple[str, ...]
 
 
+class GetParts(Query[list[JobRow]], frozen=True):
+    """All jobs of a split request, earlier tries of its parts among them, in no particular order."""
+
+    request_id: str
+
+
 LEFT_OUT: Final = "null"
 
 

@@ -30,6 +30,10 @@ def _get_jobs(store: MemoryStore, query: q.GetJobs) -> list[q.JobRow]:
     return [_row(store.state, store.state.jobs[key]) for key in dict.fromkeys(query.ids) if key in store.state.jobs]
 
 
+def _get_parts(store: MemoryStore, query: q.GetParts) -> list[q.JobRow]:
+    return [_row(store.state, job) for job in store.state.jobs.values() if job.spec.part_of == query.request_id]
+
+
 def _list_jobs(store: MemoryStore, query: q.ListJobs) -> list[Job]:
     def fits(job: Job) -> bool:
         return (
@@ -104,6 +108,7 @@ def _get_batch(store: MemoryStore, query: q.GetBatch) -> q.BatchCounts | None:
 
 JOB_READS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetJobs: _get_jobs,
+    q.GetParts: _get_parts,
     q.ListJobs: _list_jobs,
     q.ListLibrary: _list_library,
     q.GetHistory: _get_history,

@@ -16,6 +16,7 @@ from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.policy import MILLISECOND
 from ...core.records import WAITING, Awaiting, Entry, EntryKind, Event, Figures, Job, Leased, Parked, Ready
 from ...core.snapshot import Changes, JobChange, Snapshot
+from ...core.split_requests import active_parts, has_parts
 from ...core.worker_counts import added
 from .. import base
 from ..base import Clock, Commit, Committed, Decide, Hints, Query, StoreError, no_hints, wall_clock
@@ -133,6 +134,10 @@ class MemoryStore:
                 job_id: [hook for hook in state.hooks.values() if hook.job_id == job_id] for job_id in needs.hooks_of
             },
             rows_of={account: rows_of(state, account) for account in needs.rows_of},
+            parts_of={
+                key: active_parts(state.jobs.values(), key) if has_parts(state.accounts.get(key)) else {}
+                for key in needs.parts_of
+            },
         )
         snapshot.contents.update({name: state.contents.get(name) for name in snapshot.add_contents()})
         return snapshot

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import Account, AnyKeyed, Awaiting, Job, KeyedName, Leased, Ready
 from ...core.snapshot import Snapshot
+from ...core.split_requests import has_parts
 from ..base import Clock, Transient
 from ..keyed.tables import KEYED
 from ..sql.jobs import job_of
@@ -114,6 +115,7 @@ async def _read(
     asked.add(s.API_KEYS_OF, sorted(needs.api_keys_of))
     asked.add(s.HOOKS_OF, uuids(needs.hooks_of))
     asked.add(s.ROWS_OF, sorted(needs.rows_of))
+    asked.add(s.PARTS_OF, sorted(key for key in needs.parts_of if has_parts(locked.accounts.get(key))))
     asked.add(s.NOW)
     asked_at = time.monotonic()
     found = await connection.fetch(asked.text(), *asked.values)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ...core.records import Content
 from ...core.snapshot import Snapshot
+from ...core.split_requests import PARTS_SEARCHED
 from ..account_rows import account_rows, row_counts
 from ..sql import tables as t
 from ..sql.jobs import JOB_WIDTH, job_columns
@@ -313,11 +314,21 @@ HOOKS_OF: Final = _found(t.HOOKS, "uuid", "k.job_id = ANY ({0})", _onto("hooks_o
 ROWS_OF: Final = load_part(
     "text", other(row_counts("w.id"), "unnest({0}) AS w (id)"), take=_into("rows_of", account_rows)
 )
+PARTS_OF: Final = load_part(
+    "text",
+    other(
+        "w.id, k.part_of::text, count(*)",
+        "unnest({0}) AS w (id) CROSS JOIN LATERAL (SELECT part_of, finished_at FROM ficha.jobs "
+        f"WHERE account_id = w.id AND part_of IS NOT NULL ORDER BY id DESC LIMIT {PARTS_SEARCHED}) AS k "
+        "WHERE k.finished_at IS NULL GROUP BY w.id, k.part_of",
+    ),
+    take=lambda snapshot, _, rest: snapshot.parts_of[rest[0]].update({rest[1]: rest[2]}),
+)
 NOW: Final = load_part("", f"SELECT {_NO_JOB}, {{part}}, NULL::text, ROW({SQL.clock})")
 """Always the last part."""
 
 READS: Final = (
     *(JOBS, KEYS_AND_JOBS, CANDIDATES, PARKED_JOBS, PARKED_WITH_PAYLOADS, PAYLOADS, STEPS, RESERVATIONS),
-    *(RESERVATIONS_ACTIVE, POOLS, CONTENTS, BATCHES, API_KEYS, API_KEYS_OF, HOOKS_OF, ROWS_OF, NOW),
+    *(RESERVATIONS_ACTIVE, POOLS, CONTENTS, BATCHES, API_KEYS, API_KEYS_OF, HOOKS_OF, ROWS_OF, PARTS_OF, NOW),
 )
 """Every part of stage 2, in the statement's order."""

@@ -18,11 +18,20 @@ from ..sql.tables import Kind
 _text: Final = partial(sql_file, __package__)
 
 
-def get_jobs(sql: Dialect, query: q.GetJobs, now: int | None) -> Asking[list[q.JobRow]]:
+def _whole_jobs(sql: Dialect, condition: str, value: Any) -> Asking[list[q.JobRow]]:
     texts = f"{sql.read('j.payload', 'json')}, {sql.read('j.result', 'json')}"
-    text = f"SELECT {job_columns(sql)}, {texts} FROM ficha.jobs j {HOT_ROWS} WHERE {sql.among('j.id', 1, 'uuid')}"
-    rows = yield Statement(text, (sql.values({*query.ids}, "uuid"),))
+    rows = yield Statement(
+        f"SELECT {job_columns(sql)}, {texts} FROM ficha.jobs j {HOT_ROWS} WHERE {condition}", (value,)
+    )
     return [q.JobRow(job_of(row), row[JOB_WIDTH], row[JOB_WIDTH + 1]) for row in rows]
+
+
+def get_jobs(sql: Dialect, query: q.GetJobs, now: int | None) -> Asking[list[q.JobRow]]:
+    return _whole_jobs(sql, sql.among("j.id", 1, "uuid"), sql.values({*query.ids}, "uuid"))
+
+
+def get_parts(sql: Dialect, query: q.GetParts, now: int | None) -> Asking[list[q.JobRow]]:
+    return _whole_jobs(sql, f"j.part_of = {sql.parameter(1, 'uuid')}", sql.value(query.request_id, "uuid"))
 
 
 def get_history(sql: Dialect, query: q.GetHistory, now: int | None) -> Asking[list[Event]]:
@@ -71,6 +80,7 @@ def get_batch(sql: Dialect, query: q.GetBatch, now: int | None) -> Asking[q.Batc
 
 JOB_QUESTIONS: Final[Answers] = {
     q.GetJobs: get_jobs,
+    q.GetParts: get_parts,
     q.GetHistory: get_history,
     q.ListCommits: list_commits,
     q.GetFirstSearched: get_first_searched,

@@ -21,7 +21,7 @@ from .tables import JOB_EVENTS, JOB_STEPS, Column, Row, Table, Values, columns, 
 
 _SPEC: Final = JobSpec.__struct_fields__
 _FLAT_KINDS: Final = kinds(Job, uuids="id batch_id requeue_of submitted_by")
-_KINDS: Final = {name: _FLAT_KINDS.pop(name) for name in ("id", "account_id")} | kinds(JobSpec)
+_KINDS: Final = {name: _FLAT_KINDS.pop(name) for name in ("id", "account_id")} | kinds(JobSpec, uuids="part_of")
 _KINDS.update({name: kind for name, kind in _FLAT_KINDS.items() if name not in ("spec", "place", "checkpoint")})
 """The columns of `jobs`: a job's fields, with those of its spec in the spec's place. Place and checkpoint have rows of
 their own."""

@@ -134,7 +134,7 @@ class RecordConformance:
         await open_house(driver)
         await submit(driver)
         texts = {name: name for name in SPEC_TEXTS if name != "pool"}
-        full = new_job(driver.new_id(), units=7, priority=-3, max_wait_ms=1, max_attempts=9, **texts)
+        full = new_job(driver.new_id(), units=7, priority=-3, max_wait_ms=1, part_of=driver.new_id(), **texts)
         await driver.one(
             c.Submit(
                 "ana",

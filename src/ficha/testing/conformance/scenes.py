@@ -14,7 +14,11 @@ from ...core.outcomes import Claimed, ClaimedJob, Finished, Recovered, Submitted
 from ...core.records import JobSpec
 from ..driver import Driver
 
-SPEC_TEXTS: Final = tuple(field.name for field in fields(JobSpec) if str in (get_args(field.type) or (field.type,)))
+SPEC_TEXTS: Final = tuple(
+    field.name
+    for field in fields(JobSpec)
+    if str in (get_args(field.type) or (field.type,)) and field.name != "part_of"  # An id.
+)
 """The fields of a job's spec that are text."""
 
 

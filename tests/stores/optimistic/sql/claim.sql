@@ -17,7 +17,7 @@ WITH candidates AS MATERIALIZED (
     ) r
 ) (
     SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, j.max_attempts, j.backoff_ms,
-        j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.trace_context, j.priority,
+        j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.trace_context, j.part_of::text, j.priority,
         (extract(epoch FROM j.created_at) * 1000000)::bigint, j.status,
         (extract(epoch FROM j.wait_until_at) * 1000000)::bigint, j.batch_id::text, j.requeue_of::text, r.epoch,
         r.attempts, r.recoveries, (extract(epoch FROM r.started_at) * 1000000)::bigint, r.events, r.first_worker,
@@ -38,7 +38,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused),
+    NULL, NULL, NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused),
     q.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))
 FROM ficha.pools q
 WHERE q.name = ANY ($6::text[])
@@ -46,7 +46,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, 2, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint), NULL;
+    NULL, NULL, NULL, 2, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint), NULL;
 
 WITH guard AS MATERIALIZED (
     SELECT

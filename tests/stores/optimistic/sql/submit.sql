@@ -44,17 +44,17 @@ WITH guard AS MATERIALIZED (
 ), born AS (
     INSERT INTO ficha.jobs(
         id, account_id, tool, pool, cost, units, timeout_ms, max_attempts, backoff_ms, backoff_max_ms, content_hash,
-        session, correlation_id, trace_context, priority, created_at, status, wait_until_at, batch_id, requeue_of,
-        epoch, attempts, recoveries, started_at, events, first_worker, first_run_at, finished_at, error, user_error,
-        charged, refunded, delivered, dead_at, plan, number, late_finishes, callbacks, removed_at, payload_removed_at,
-        provider_cost, submitted_by, payload, result
+        session, correlation_id, trace_context, part_of, priority, created_at, status, wait_until_at, batch_id,
+        requeue_of, epoch, attempts, recoveries, started_at, events, first_worker, first_run_at, finished_at, error,
+        user_error, charged, refunded, delivered, dead_at, plan, number, late_finishes, callbacks, removed_at,
+        payload_removed_at, provider_cost, submitted_by, payload, result
     )
     SELECT v.id, v.account_id, v.tool, v.pool, v.cost, v.units, v.timeout_ms, v.max_attempts, v.backoff_ms,
-        v.backoff_max_ms, v.content_hash, v.session, v.correlation_id, v.trace_context, v.priority, v.created_at,
-        v.status, v.wait_until_at, v.batch_id, v.requeue_of, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
-        v.first_worker, v.first_run_at, v.finished_at, v.error, v.user_error, v.charged, v.refunded, v.delivered,
-        v.dead_at, v.plan, v.number, v.late_finishes, v.callbacks, v.removed_at, v.payload_removed_at, v.provider_cost,
-        v.submitted_by, v.payload, v.result
+        v.backoff_max_ms, v.content_hash, v.session, v.correlation_id, v.trace_context, v.part_of, v.priority,
+        v.created_at, v.status, v.wait_until_at, v.batch_id, v.requeue_of, v.epoch, v.attempts, v.recoveries,
+        v.started_at, v.events, v.first_worker, v.first_run_at, v.finished_at, v.error, v.user_error, v.charged,
+        v.refunded, v.delivered, v.dead_at, v.plan, v.number, v.late_finishes, v.callbacks, v.removed_at,
+        v.payload_removed_at, v.provider_cost, v.submitted_by, v.payload, v.result
     FROM guard
     CROSS JOIN unnest($12::text::ficha.jobs[]) AS v
 ), ready_new AS (

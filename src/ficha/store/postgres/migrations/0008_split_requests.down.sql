@@ -1,0 +1,1 @@
+ALTER TABLE ficha.jobs DROP COLUMN IF EXISTS part_of;
