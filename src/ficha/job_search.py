@@ -29,6 +29,8 @@ JOB_SEARCH_LENGTH: Final = 2_000
 """The longest text of a search: enough for fifty ids, and it fits into a URL whatever its characters."""
 MOST_VALUES: Final = 20
 """The most values of one qualifier: each may need a scan of its own."""
+MOST_WORDS: Final = 20
+"""The most parts of errors, with `error:` or without: each is a condition, and SQLite takes no more than 1,000."""
 STATES: Final[tuple[Status, ...]] = get_args(Status)
 _NAME: Final = re.compile(r"[A-Za-z_]+:")
 _AGE: Final = re.compile(r"(\d{1,6})([smhdw])")
@@ -68,7 +70,10 @@ def job_match(text: Any, now: int) -> JobMatch:
             raise _wrong(part, f"{part.name} was given before; separate several values by commas")
         if len(part.values) > MOST_VALUES:
             raise _wrong(part, f"{part.name} takes at most {MOST_VALUES} values")
-        found[field] = (*found.get(field, ()), *read(part, now)) if field == "errors" else read(part, now)
+        if field == "errors":
+            _add_error(found, part, *read(part, now))
+        else:
+            found[field] = read(part, now)
     return JobMatch(**found)
 
 
@@ -122,7 +127,15 @@ def _take_word(found: dict[str, Any], part: _Part) -> None:
     if job_id is not None:
         found["ids"] = tuple(dict.fromkeys((*found.get("ids", ()), job_id)))
     else:
-        found["errors"] = (*found.get("errors", ()), lowered(value))
+        _add_error(found, part, lowered(value))
+
+
+def _add_error(found: dict[str, Any], part: _Part, text: str) -> None:
+    found["errors"] = tuple(dict.fromkeys((*found.get("errors", ()), text)))
+    if len(found["errors"]) > MOST_WORDS:
+        raise _wrong(
+            part, f"a search takes at most {MOST_WORDS} parts of errors; put words that follow each other in quotes"
+        )
 
 
 def _names(part: _Part, _now: int) -> tuple[str, ...]:

@@ -279,7 +279,7 @@ def statuses(values: Any) -> tuple[Status, ...]:
     found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
     if isinstance(values, str) or not all(isinstance(value, str) and value in known for value in found):
         raise invalid(f"statuses must be a list of {', '.join(known)}, not {values!r}")
-    return found
+    return tuple(dict.fromkeys(found))
 
 
 def reservation_state(value: Any) -> ReservationState | None:

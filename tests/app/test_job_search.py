@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ficha import Refused
 from ficha.ids import first_id_at
-from ficha.job_search import JOB_SEARCH_LENGTH, MOST_VALUES, job_match
+from ficha.job_search import JOB_SEARCH_LENGTH, MOST_VALUES, MOST_WORDS, job_match
 from ficha.store.base import JobMatch
 
 NOW = 1_794_000_000_000_000
@@ -28,6 +28,7 @@ MEANINGS = {
     "correlation:a:b": JobMatch(correlation_ids=("a:b",)),
     f"key:{A},{B.upper()}": JobMatch(keys=(A, B)),
     'error:"timed out"': JobMatch(errors=("timed out",)),
+    "a A error:a " * 100: JobMatch(errors=("a",)),
     "error:A error:B": JobMatch(errors=("a", "b")),
     r'error:"a \"b\" \\c"': JobMatch(errors=(r'a "b" \c',)),
     "Timed out": JobMatch(errors=("timed", "out")),
@@ -70,6 +71,8 @@ MISTAKES = {
     "batch:7": ("'7' is no id; an id is a UUID", 1),
     "tool:" + "x" * 256: ("a tool has at most 255 characters", 1),
     "tool:" + ",".join(map(str, range(MOST_VALUES + 1))): (f"tool takes at most {MOST_VALUES} values", 1),
+    " ".join(f"w{n}" for n in range(MOST_WORDS + 1)): (f"at most {MOST_WORDS} parts of errors", 71),
+    " ".join(f"error:{n}" for n in range(MOST_WORDS)) + " x": (f"at most {MOST_WORDS} parts of errors", 171),
     "x" * (JOB_SEARCH_LENGTH + 1): (f"at most {JOB_SEARCH_LENGTH} characters", 1),
     "a\x00": ("NUL", 1),
 }

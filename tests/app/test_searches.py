@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -11,6 +12,8 @@ from ficha import Ficha, InvalidArgument, JobContext, NotFound
 from ficha.core.commands import RegisterWorker, Submit
 from ficha.engine import operator_queries, queries
 from ficha.engine.views import JobSearch
+from ficha.job_search import JOB_SEARCH_LENGTH, MOST_VALUES, MOST_WORDS
+from ficha.operations.leases import LeaseName
 from ficha.store.base import GetWaiting, Query
 from ficha.validation import Limits
 from tests.support.new_jobs import new_job
@@ -75,6 +78,30 @@ async def test_jobs_are_searched_by_one_line_of_text(world: World, app: Ficha) -
     world.clock.advance(3_600)
     assert ids(await app.search_jobs("stuck:yes")) == [held]
     assert held not in ids(await app.search_jobs("stuck:no"))
+
+
+async def test_the_longest_search_is_answered_and_a_longer_one_refused(app: Ficha) -> None:
+    job = await failed(app, "w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15 w16 w17 w18 w19")
+    words = " ".join(f"w{n}" for n in range(MOST_WORDS))
+    assert [found.id for found in (await app.search_jobs(words)).items] == [job]
+    names = ",".join(f"n{n}" for n in range(MOST_VALUES - 1))
+    limit = f"tool:upscale,{names} account:ana,{names} plan:open,{names} pool:gpu,{names} {words} since:1h"
+    assert [found.id for found in (await app.search_jobs(limit)).items] == [job]
+    assert (await app.count_jobs(limit)).count == 1
+    ids = " ".join([job, *(str(uuid4()) for _ in range(JOB_SEARCH_LENGTH // 37 - 1))])
+    assert [found.id for found in (await app.search_jobs(ids)).items] == [job]
+    for ask in (app.search_jobs, app.count_jobs, lambda text: app.begin_bulk_act("cancel", text, reason="x")):
+        with pytest.raises(InvalidArgument, match=f"at most {MOST_WORDS} parts of errors"):
+            await ask(" ".join(f"{n:x}" for n in range(500)))
+
+
+async def test_the_longest_lists_of_a_request_are_answered(app: Ficha) -> None:
+    await app.submit("upscale", {"image": "x"}, account="ana")
+    pools = ["gpu"] * 1_000
+    [lease] = await app.claim(pools, worker="w", limit=1_000, starts=True)
+    assert len((await app.jobs(statuses=["running", "queued"] * 5_000)).items) == 1
+    beats = await app.heartbeat([lease, *(LeaseName(str(uuid4()), 1) for _ in range(999))])
+    assert len(beats) == 1_000
 
 
 async def test_what_is_wrong_with_a_search_is_told(app: Ficha) -> None:
