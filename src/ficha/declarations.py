@@ -114,6 +114,9 @@ def checked_webhooks(webhooks: bool | Webhooks) -> Webhooks | None:
         raise ValueError(f"webhooks: {words}, not {webhooks.max_endpoints!r}")
     if not is_whole(webhooks.result_bytes, 0, MAX_BALANCE):
         raise ValueError(f"webhooks: result_bytes must be a whole number from 0 up, not {webhooks.result_bytes!r}")
+    if not is_whole(webhooks.resends_per_hour, 1, MAX_BALANCE):
+        words = "resends_per_hour must be a whole number from 1 up"
+        raise ValueError(f"webhooks: {words}, not {webhooks.resends_per_hour!r}")
     for field in ("timeout_s", "overlap_s", "disable_after_s", "kept_s"):
         if not is_seconds(value := getattr(webhooks, field)):
             raise ValueError(f"webhooks: {field} must be a number of seconds from a millisecond up, not {value!r}")

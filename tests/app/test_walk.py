@@ -335,6 +335,15 @@ async def test_a_grant_with_a_key_adds_once(app: Ficha) -> None:
     assert await balance(app) == 1_007
 
 
+async def test_an_account_of_ficha_s_own_cannot_be_opened_by_hand(app: Ficha) -> None:
+    before = await state(app)
+    for exist_ok in (False, True):
+        with pytest.raises(InvalidArgument, match="'ficha:' are Ficha's own"):
+            await app.open_account("ficha:schedules", plan="open", credits=5, exist_ok=exist_ok)
+    assert await state(app) == before
+    assert (await app.open_account("ficha", plan="open")).id == "ficha"
+
+
 async def test_an_account_may_be_opened_where_it_is_open_already(app: Ficha) -> None:
     before = await state(app)
     with pytest.raises(InvalidState, match="account ana is open already"):

@@ -53,6 +53,29 @@ def read(request: Received, added: NewWebhook) -> dict[str, Any]:
     return found
 
 
+async def test_so_many_messages_to_an_endpoint_are_sent_again_in_an_hour(world: World) -> None:
+    async with Receiver() as receiver:
+        app = await open_shop(world, resends_per_hour=2)
+        for path in ("/hook", "/other"):
+            await app.add_webhook(receiver.url(path), account="ana")
+        await ended(app)
+        await app.run_worker(burst=True)
+        first, other = (await app.deliveries(account="ana")).items
+        for _ in range(2):
+            await app.resend_delivery(first.id, account="ana")
+            await app.run_worker(burst=True)
+        with pytest.raises(RateLimited, match=r"2 messages to the endpoint .* within an hour, the most") as told:
+            await app.resend_delivery(first.id, account="ana")
+        assert told.value.retry_after_s is not None
+        assert 3_500 < told.value.retry_after_s <= 3_600
+        await app.resend_delivery(other.id, account="ana")
+        world.clock.advance(told.value.retry_after_s)
+        await app.resend_delivery(first.id, account="ana")
+        await app.run_worker(burst=True)
+        assert len(receiver.received) == 2 + 4
+        assert await app.verify() == []
+
+
 async def test_an_account_that_is_erased_while_its_messages_are_made_is_told_nothing(world: World) -> None:
     async with Receiver() as receiver:
         app = await open_shop(world)

@@ -94,7 +94,7 @@ POLICY = Policy(
         HookTerms("paid back", frozenset({"failed"}), frozenset({"image"})),
         HookTerms(JOB_ENDED_HOOK, frozenset({"completed", "failed", "cancelled"})),
     ),
-    webhooks=Webhooks(low_credits=20, max_endpoints=2, disable_after_s=60, kept_s=30),
+    webhooks=Webhooks(low_credits=20, max_endpoints=2, disable_after_s=60, kept_s=30, resends_per_hour=2),
     provider_tools=frozenset({"video"}),
     job_callbacks=3,
     silent_session_ms=300_000,

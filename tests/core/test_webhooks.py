@@ -407,6 +407,32 @@ def test_a_resend_of_what_waits_brings_it_forward() -> None:
     assert (again.delivery.due_at, again.delivery.attempts) == (made.now, 1)
 
 
+def test_so_many_messages_to_an_endpoint_are_sent_again_in_an_hour() -> None:
+    made = world(replace(TERMS, resends_per_hour=3))
+    add(made, "e1")
+    end(made)
+    make(made)
+    [delivery] = deliveries(made).values()
+    began_at = made.now
+    for _ in range(3):
+        attempt(made, deliveries(made)[delivery.id], 200)
+        assert isinstance(made.one(c.ResendDelivery(delivery.id, "ana")), DeliveryChanged)
+        # What is to be sent now anyway is not sent once more, and counts for nothing.
+        again = made.one(c.ResendDelivery(delivery.id, "ana"))
+        assert isinstance(again, DeliveryChanged)
+        assert not again.changed
+        made.now += 60 * SECOND
+    attempt(made, deliveries(made)[delivery.id], 200)
+    refused = made.one(c.ResendDelivery(delivery.id, "ana"))
+    assert isinstance(refused, Refusal)
+    assert (refused.code, refused.retry_after_s) == ("RATE_LIMITED", 3_600 - 180)
+    assert deliveries(made)[delivery.id].state == "delivered"
+    made.now = began_at + 3_600 * SECOND - 1
+    assert isinstance(made.one(c.ResendDelivery(delivery.id, "ana")), Refusal)
+    made.now += 1
+    assert isinstance(made.one(c.ResendDelivery(delivery.id, "ana")), DeliveryChanged)
+
+
 def test_a_message_that_ended_is_deleted_after_a_while() -> None:
     made = world(replace(TERMS, kept_s=60))
     add(made, "e1")

@@ -181,7 +181,10 @@ def test_a_parameter_that_takes_many_values_may_be_repeated(user: httpx.Client) 
 
 @pytest.mark.parametrize(
     "repeated",
-    ["Authorization", "authorization", "Idempotency-Key", "Content-Type", "X-Correlation-ID", "Last-Event-ID"],
+    [
+        *("Authorization", "authorization", "Idempotency-Key", "Content-Type", "X-Correlation-ID", "Last-Event-ID"),
+        *("Origin", "Sec-Fetch-Site"),
+    ],
 )
 def test_a_header_that_is_meant_once_is_refused_twice(server: Served, name: str, repeated: str) -> None:
     bearer = f"Bearer {server.account(name)}"

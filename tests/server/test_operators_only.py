@@ -85,6 +85,24 @@ def _until(stream: httpx.Response, text: str, more: int = 0) -> str:
     raise AssertionError(f"the stream ended without {text}: {seen}")
 
 
+def test_no_copy_is_kept_of_what_operators_are_answered(server: Served) -> None:
+    tenant = Tenant(server)
+    gets = [operation for operation in OPERATIONS if operation.method == "GET"]
+    for scope, key in (("admin", server.admin), ("service", server.service), ("viewer", server.viewer)):
+        with server.client(key) as operator:
+            for operation in gets:
+                if scope in operation.scopes:
+                    answer = operator.request(**tenant.request(operation, named=True))
+                    assert answer.headers.get_list("cache-control") == ["no-store"], operation
+    with server.client(tenant.key) as user:
+        job = user.get(f"/api/jobs/{tenant.job}")
+        assert job.headers["cache-control"] == "private, no-cache"
+        assert user.get(f"/api/files/{tenant.file}").headers["cache-control"] == "private, no-cache"
+    with server.client(server.admin) as admin:
+        again = admin.get(f"/api/jobs/{tenant.job}", headers={"If-None-Match": "*"})
+        assert (again.status_code, again.headers["cache-control"]) == (304, "no-store")
+
+
 def test_no_answer_and_no_stream_shows_the_owner_what_is_for_operators(server: Served) -> None:
     tenant = Planted(server)
     with server.client(tenant.key) as user, server.client(server.service) as service:

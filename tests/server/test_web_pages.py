@@ -70,15 +70,15 @@ async def test_the_console_and_every_address_below_it_is_its_index(client: httpx
         answer = await client.get(f"/console{path}")
         assert (answer.status_code, answer.content) == (200, BUILT["index.html"]), path
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
-        assert answer.headers["cache-control"] == "no-cache"
+        assert answer.headers["cache-control"] == "no-store"
 
 
 async def test_hashed_files_are_kept_for_a_year_and_others_are_asked_about(client: httpx.AsyncClient) -> None:
     for name, body in BUILT.items():
         answer = await client.get(f"/console/{name}")
         assert answer.content == body
-        is_hashed = name.startswith("assets/")
-        assert answer.headers["cache-control"] == ("public, max-age=31536000, immutable" if is_hashed else "no-cache")
+        kept = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
+        assert answer.headers["cache-control"] == ("no-store" if name == "index.html" else kept)
         again = await client.get(f"/console/{name}", headers={"If-None-Match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
         other = await client.get(f"/console/{name}", headers={"If-None-Match": 'W/"other"'})

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from . import ledger
 from .commands import ChangePlan, Credit, OpenAccount
 from .outcomes import AccountChanged, Refusal
-from .policy import MAX_AMOUNT, MAX_BALANCE
+from .policy import MAX_AMOUNT, MAX_BALANCE, OWN_PREFIX
 from .promote import promote
 from .records import Account, Key
 from .refusals import account_closed, lacks_credits, no_account, no_plan
@@ -20,6 +20,11 @@ from .workspace import Workspace
 def open_account(ws: Workspace, command: OpenAccount) -> AccountChanged | Refusal:
     if command.plan not in ws.policy.plans:
         return no_plan(command.plan, ws.policy)
+    if command.account_id.startswith(OWN_PREFIX):
+        return Refusal(
+            "INVALID_ARGUMENT",
+            f"accounts whose ids begin with {OWN_PREFIX!r} are Ficha's own; nothing was changed. Choose another id.",
+        )
     if command.credits != 0 and (refusal := _refuse_amount(command.credits, grant=True)) is not None:
         return refusal
     if (known := ws.account(command.account_id)) is not None:

@@ -113,6 +113,7 @@ class Webhooks(Struct, frozen=True):
     overlap_s: how long earlier secrets sign beside a new one, unless a rotation says otherwise. Defaults to a day.
     disable_after_s: how long every delivery to an address may fail before it is disabled. Defaults to 5 days.
     kept_s: how long a message is kept after it was delivered or given up. Defaults to 3 days.
+    resends_per_hour: how many messages to one address may be sent again in an hour. Defaults to 100.
     """
 
     low_credits: int | None = None
@@ -122,6 +123,7 @@ class Webhooks(Struct, frozen=True):
     overlap_s: float = 86_400.0
     disable_after_s: float = 5 * 86_400.0
     kept_s: float = 3 * 86_400.0
+    resends_per_hour: int = 100
 
 
 class Keep(Struct, frozen=True):

@@ -39,6 +39,7 @@ EVENTS: Final[tuple[WebhookEvent, ...]] = get_args(WebhookEvent)
 MOST_SECRETS: Final = 3
 """How many secrets of an endpoint may be valid at the same time."""
 TEST_EVERY_S: Final = 5
+HOUR: Final = 3_600 * SECOND
 """The shortest time between two tests of one endpoint."""
 PAUSES_S: Final = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """The pauses after failed attempts. The attempt after the last pause, three days after the first, is the last one."""
@@ -257,9 +258,31 @@ def resend_delivery(ws: Workspace, command: ResendDelivery) -> DeliveryChanged |
         sooner = replace(
             delivery, state="pending", due_at=ws.now, ended_at=None, earlier_attempts=delivery.attempts, error=None
         )
-    if sooner != delivery:
-        ws.put(sooner)
-    return DeliveryChanged(sooner, changed=sooner != delivery)
+    if sooner == delivery:
+        return DeliveryChanged(delivery, changed=False)
+    counted = _resend_counted(ws, endpoint)
+    if isinstance(counted, Refusal):
+        return counted
+    _changed(ws, command.owner, counted)
+    ws.put(sooner)
+    return DeliveryChanged(sooner)
+
+
+def _resend_counted(ws: Workspace, endpoint: Endpoint) -> Endpoint | Refusal:
+    """The endpoint with one more resend: each makes this server call an address that its owner chose."""
+    most = (ws.policy.webhooks or Webhooks()).resends_per_hour
+    began_at = endpoint.resends_since_at
+    if began_at is None or ws.now - began_at >= HOUR:
+        return replace(endpoint, resends_since_at=ws.now, resends=1)
+    if endpoint.resends >= most:
+        return Refusal(
+            "RATE_LIMITED",
+            f"{most} messages to the endpoint {endpoint.id} were sent again within an hour, the most that are; nothing "
+            "was changed.",
+            retry_after_s=-(-(began_at + HOUR - ws.now) // SECOND),
+            details={"limit": most},
+        )
+    return replace(endpoint, resends=endpoint.resends + 1)
 
 
 def forget_delivery(ws: Workspace, command: ForgetDelivery) -> Forgotten:
@@ -382,7 +405,7 @@ RULES = (
         ResendDelivery,
         decide=resend_delivery,
         needs=_needs_delivery,
-        refuses=("INVALID_STATE", "NOT_FOUND"),
+        refuses=("INVALID_STATE", "NOT_FOUND", "RATE_LIMITED"),
         audit=lambda command, outcome: Audited("resend_webhook", f"delivery {command.delivery_id}"),
         locks_account=False,
     ),

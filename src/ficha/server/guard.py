@@ -29,9 +29,14 @@ if TYPE_CHECKING:
 
 
 ONCE: Final = frozenset(
-    {b"authorization", b"content-type", b"host", b"idempotency-key", b"last-event-id", b"x-correlation-id"}
+    {
+        *(b"authorization", b"content-type", b"host", b"idempotency-key", b"last-event-id", b"x-correlation-id"),
+        *(b"origin", b"sec-fetch-site"),
+    }
 )
 """Headers that a request has at most once."""
+OPERATORS: Final[frozenset[Scope]] = frozenset({"service", "admin", "viewer"})
+"""Scopes that see every account's data."""
 MAX_PARAMETERS: Final = 100
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 """Methods that change nothing."""
@@ -68,7 +73,7 @@ class Call:
 
     @property
     def sees_all(self) -> bool:
-        return self.caller.scope in ("service", "admin", "viewer")
+        return self.caller.scope in OPERATORS
 
     def account(self, named: str | None) -> str:
         """The account that the call is about: a user's own, or the one that a service names."""
@@ -173,6 +178,7 @@ class Guard:
             check_same_origin(request)
         caller = await state.identity.caller(authorization, token=token, cookie=cookie, peer=peer_of(request))
         request.state.caller_name = caller.name
+        request.state.is_operator = caller.scope in OPERATORS
         request.state.account_id = caller.account
         if caller.scope not in self.scopes:
             allowed = ", ".join(sorted(self.scopes))

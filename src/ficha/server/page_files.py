@@ -34,6 +34,8 @@ PAGE_HEADERS: Final = {
 FOREVER: Final = "public, max-age=31536000, immutable"
 ASKED_AGAIN: Final = "no-cache"
 """The browser keeps the file, and revalidates it by its ETag before each use."""
+NOT_KEPT: Final = "no-store"
+"""For pages of operators: the browser keeps no copy, also none to go back to after a sign-out."""
 HTML: Final = "text/html; charset=utf-8"
 _MEDIA_TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -71,8 +73,8 @@ class PageFile(Struct, frozen=True):
             f'W/"{hashlib.sha256(body).hexdigest()[:32]}"',
         )
 
-    def answer(self, request: Request, status: int = 200) -> Response:
-        headers = {**PAGE_HEADERS, "Cache-Control": self.cached, "ETag": self.tag, "Vary": "Accept-Encoding"}
+    def answer(self, request: Request, status: int = 200, *, cached: str | None = None) -> Response:
+        headers = {**PAGE_HEADERS, "Cache-Control": cached or self.cached, "ETag": self.tag, "Vary": "Accept-Encoding"}
         if status == 200 and has_seen(request, self.tag):
             return Response(None, 304, headers)
         if self.packed is not None and _takes_gzip(request):

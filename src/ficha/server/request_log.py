@@ -7,7 +7,7 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
@@ -60,7 +60,7 @@ class RequestLog:
         state["correlation_id"] = correlation_id
         state["token"] = token
         ours = [*security_headers(scope["scheme"], has_cors=self.has_cors), _id_header(correlation_id)]
-        reply = _Reply(send, ours, has_body=scope["method"] != "HEAD")
+        reply = _Reply(send, ours, state, has_body=scope["method"] != "HEAD")
         began = time.perf_counter()
         failed: Exception | None = None
         context = trace_context.from_headers(scope["headers"])
@@ -99,8 +99,9 @@ class _Reply:
     """Sends the response with our headers, and counts its bytes. The answer to a HEAD is that to a GET without its
     body."""
 
-    def __init__(self, send: Send, headers: Headers, *, has_body: bool) -> None:
+    def __init__(self, send: Send, headers: Headers, state: Mapping[str, Any], *, has_body: bool) -> None:
         self._send = send
+        self._state = state
         self._headers = headers
         self._has_body = has_body
         self.status: int | None = None
@@ -111,7 +112,11 @@ class _Reply:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.started = time.perf_counter()
-            message = {**message, "headers": with_defaults(message.get("headers", ()), self._headers)}
+            given = message.get("headers", ())
+            if self._state.get("is_operator"):
+                # It may hold any account's data: no browser or proxy keeps a copy, whatever the route says of its own.
+                given = [header for header in given if header[0] != b"cache-control"]
+            message = {**message, "headers": with_defaults(given, self._headers)}
         elif not self._has_body:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
             if message.get("more_body"):

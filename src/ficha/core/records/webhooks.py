@@ -23,6 +23,9 @@ class Endpoint(Struct, frozen=True, gc=False):
     disabled_at: int | None = None
     disabled_reason: str | None = None
     tested_at: int | None = None
+    resends_since_at: int | None = None
+    """When the hour began in which so many `resends` were asked for."""
+    resends: int = 0
 
 
 class WebhookEndpoints(Keyed, frozen=True, tag=True):

@@ -10,6 +10,7 @@ from typing import Final
 
 import jwt
 
+from ...core.policy import OWN_PREFIX
 from ...declarations import name_problem
 from .callers import Caller, unauthenticated
 from .jwks import ALGORITHMS, Jwks
@@ -35,6 +36,8 @@ class Jwts:
         account = claims["sub"]
         if (problem := name_problem(account, "the token's subject (sub)")) is not None:
             raise unauthenticated(f"{problem}, because it names the account")
+        if account.startswith(OWN_PREFIX):
+            raise unauthenticated(f"accounts whose ids begin with {OWN_PREFIX!r} are Ficha's own")
         return self._caller(account, claims["exp"])
 
     def signed_in(self, account: str, ends_at: float) -> Caller:

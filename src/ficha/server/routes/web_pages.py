@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ..api_docs import docs_page
-from ..page_files import ASSETS, INDEX, PageFile, PageFolder
+from ..page_files import ASSETS, INDEX, NOT_KEPT, PageFile, PageFolder
 from ..plain_pages import STYLE, home, not_at_root, not_built
 from ..settings import Settings
 
@@ -60,12 +60,12 @@ def _console(folder: PageFolder) -> Answering:
         if not files:
             return PageFile.of(INDEX, not_built(_root(request))).answer(request, 503)
         path: str = request.path_params.get("path", "")
-        if (found := files.get(path)) is not None:
+        if (found := files.get(path)) is not None and path != INDEX:
             return found.answer(request)
         if path.startswith(ASSETS):
             raise HTTPException(404)
         # A path within the console, which the console's script reads.
-        return files[INDEX].answer(request)
+        return files[INDEX].answer(request, cached=NOT_KEPT)
 
     return answer_console
 
