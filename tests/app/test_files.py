@@ -37,6 +37,7 @@ from ficha.ids import new_id
 from ficha.operations.files import storage_key
 from ficha.outbound import OutboundError
 from ficha.providers.base import RemoteFile
+from tests.files.test_picture_metadata import picture as taken_by_a_phone
 from tests.support.shop import World, balance, state
 
 pytestmark = pytest.mark.long_on("postgresql")
@@ -664,3 +665,30 @@ async def test_a_file_can_be_given_as_a_path_an_open_file_or_bytes(made: Shop, t
             with pytest.raises((TypeError, UnicodeDecodeError)):
                 await app.upload("ana", "a", wrong)  # type: ignore[arg-type]
     assert await usage(app) == (5, 12_500_000)
+
+
+async def test_results_lose_place_and_device_and_uploads_keep_them(made: Shop) -> None:
+    original = taken_by_a_phone("JPEG")
+    app = await made.open()
+    uploaded = await app.upload("ana", "cat.jpg", original)
+    assert await whole(app, uploaded.id) == original
+    await app.submit("anything", {}, account="ana")
+    (lease,) = await app.claim("cpu", worker="w1")
+    saved = await app.save_file(lease, "cat.jpg", original)
+    await app.accept(lease, "ref-1")
+
+    async def provided() -> AsyncIterator[bytes]:
+        yield original
+
+    copied = await app.keep_result(lease.job_id, 0, 0, "cat.jpg", provided())
+    for file_id in (saved["id"], copied.id):
+        bytes_of_it = await whole(app, file_id)
+        assert (await app.file(file_id)).size == len(bytes_of_it) < len(original)
+        assert b"Secretphone" not in bytes_of_it
+        shown = Image.open(io.BytesIO(bytes_of_it))
+        assert (shown.tobytes(), dict(shown.getexif())) == (Image.open(io.BytesIO(original)).tobytes(), {0x0112: 6})
+    assert await whole(app, uploaded.id) == original
+
+
+async def whole(app: Ficha, file_id: str) -> bytes:
+    return b"".join([chunk async for chunk in app.read_file(file_id)])

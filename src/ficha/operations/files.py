@@ -27,6 +27,7 @@ from ..errors import Refused
 from ..file_data import FileData, chunks_of, size_of
 from ..files.links import LONGEST_S, FileLinks
 from ..files.names import clean_name
+from ..files.picture_metadata import without_place_and_device
 from ..files.storage import FileMissing, FileTooLarge, StorageAway, StorageError, StorageFull, StoredBytes
 from ..ids import new_id
 from ..job_files import LINK_S, FileFacts, JobFile
@@ -323,6 +324,8 @@ class FileOperations(SubmitOperations):
             # nothing: the sweeper may have removed the file already, and would never delete bytes that arrive later.
             if loop.time() >= ends_at:
                 raise TimeoutError
+            if command.run is not None:
+                chunks = without_place_and_device(chunks)
             async with asyncio.timeout_at(ends_at):
                 with _storage_errors(file):
                     stored = await self.file_access.storage.put(storage_key(file), chunks, file.size)
