@@ -1,9 +1,9 @@
-"""Charges an account for a quote and hands it to Celery; then waits for the result."""
+"""Charges an account for a quote, which `on_work` sends to Celery; then waits for the result."""
 
 import asyncio
 import sys
 
-from tasks import ficha, process_quote
+from tasks import ficha
 
 from ficha import NotFound
 
@@ -15,7 +15,6 @@ async def main(products: list[str]) -> None:
         except NotFound:
             await ficha.open_account("ana", credits=100)
         receipt = await ficha.submit("quote", {"products": products}, account="ana")
-        process_quote.delay(receipt.job_id)
         print(f"{receipt.job_id}: {receipt.cost} credits, {receipt.new_balance} left")
         while (job := await ficha.job(receipt.job_id)).finished_at is None:  # noqa: ASYNC110 (it looks, now and then)
             await asyncio.sleep(0.1)

@@ -1,15 +1,23 @@
 """A Celery task that was there before Ficha: it keeps its own queue and loop, and gets credits and checkpoints.
 
-Start a worker with `celery -A tasks worker`; `python submit.py` beside this file charges an account and sends a task.
+Start a worker with `celery -A tasks worker`; `python submit.py` beside this file charges an account. Whatever process
+makes a job ready sends its task: the one that submitted it, or the one that took it back from a worker that died.
 """
 
 import os
 
 from celery import Celery
 
-from ficha import CheckpointManager, Ficha, JobContext
+from ficha import CheckpointManager, Ficha, InvalidState, JobContext, ReadyJob
 
-ficha = Ficha(os.environ.get("FICHA_DATABASE_URL", "sqlite:///quotes.db"), lease_s=5)
+
+def send(pools: tuple[str, ...], jobs: tuple[ReadyJob, ...]) -> None:
+    """Sends a task for each job that may be claimed now. A job may be sent twice: only one task gets it."""
+    for job in jobs:
+        process_quote.delay(job.id)
+
+
+ficha = Ficha(os.environ.get("FICHA_DATABASE_URL", "sqlite:///quotes.db"), lease_s=5, on_work=send)
 
 
 @ficha.tool(cost=3, pool="default", checkpoints=["FOUND", "PRICED"])
@@ -35,7 +43,10 @@ def search(product: str) -> int:
 def process_quote(job_id: str) -> None:
     """Goes on where an earlier run stopped: a search that was paid for is not made again."""
     with CheckpointManager(ficha, job_id) as manager:
-        manager.start(wait_s=30)
+        try:
+            manager.start(wait_s=30)
+        except InvalidState:
+            return  # Another task has this job, or it has ended.
         products = manager.job.payload["products"]
         if not manager.can_resume:
             manager.save_checkpoint("FOUND", progress=10, data={"products": len(products)})

@@ -9,6 +9,7 @@ from .core.records import Pool
 from .engine.committer import CommitLimits
 from .engine.positions import QueueStanding
 from .engine.sweeper import SweepReport
+from .engine.trigger import ReadyJob
 from .engine.views import (
     AccountView,
     ApiKeyView,
@@ -150,6 +151,7 @@ __all__ = [
     "QueueStanding",
     "Quote",
     "Rate",
+    "ReadyJob",
     "Receipt",
     "Recovered",
     "Refusal",

@@ -114,8 +114,10 @@ class Ficha(DeclaredParts):
         (see `Webhooks`). Workers send the messages. Defaults to False.
     retention: for how many days ended jobs, their payloads and their results are kept (see `Retention`). Defaults to
         for ever.
-    on_work: a function, plain or async, that is called with the names of pools when a call of this process made their
-        jobs ready, or a provider called back, so that it can start a worker. Defaults to none.
+    on_work: a function, plain or async, that is called when this process made jobs ready (by a submit, a retry, or the
+        recovery of a dead worker's job), or a provider called back. It gets the names of the pools, so that it can
+        start a worker, and as a second argument, if it takes one, the jobs (`ReadyJob`), so that it can hand them to
+        another queue. If it raises, it is called again. Defaults to none.
     limits: the largest sizes accepted (see `Limits`).
     commit_limits: how calls share a commit and how long they wait (see `CommitLimits`).
     inspection_limits: how large a file may become when it is decoded (see `InspectionLimits`).
@@ -421,7 +423,8 @@ class Ficha(DeclaredParts):
         try:
             await store.open()
             sweep_s = self._sweep_s if sweeps else float("inf")
-            engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=sweep_s)
+            on_work = self._on_work if sweeps else None
+            engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=sweep_s, on_work=on_work)
             await engine.start(sweep=False, listen=False)
             await (engine.hooks.begin() if sweeps else engine.hooks.learn())
             file_access = self._new_file_access()

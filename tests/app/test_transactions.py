@@ -160,6 +160,29 @@ async def test_on_work_is_called_after_the_callers_commit_and_only_where_the_cal
         await connection.close()
 
 
+async def test_on_work_is_told_the_jobs_of_a_callers_transaction_after_its_commit(migrated_url: str) -> None:
+    told: list[str] = []
+    connection = await asyncpg.connect(migrated_url)
+    try:
+        async with shop(migrated_url, on_work=lambda pools, jobs: told.extend(job.id for job in jobs)) as app:
+            await until_listening(connection)
+            await app.open_account("ana", plan="open", credits=100)
+            undone = connection.transaction()
+            await undone.start()
+            await app.submit("upscale", {"image": "x"}, account="ana", connection=connection)
+            await undone.rollback()
+            async with connection.transaction():
+                ids = [
+                    (await app.submit(tool, {}, account="ana", connection=connection)).job_id
+                    for tool in ("anything", "video")
+                ]
+                assert told == []
+            await until(lambda: len(told) == 2)
+        assert told == ids
+    finally:
+        await connection.close()
+
+
 async def test_the_receipt_tells_the_position_that_can_be_known(app: Ficha, connection: asyncpg.Connection) -> None:
     await app.submit("upscale", {"image": "first"}, account="ana", idempotency_key="first")
     async with connection.transaction():

@@ -31,13 +31,15 @@ from .hook_keeper import HookKeeper
 from .positions import Positions
 from .slices import Slices
 from .sweeper import Sweeper, SweepReport
-from .trigger import OnWork, Trigger
+from .trigger import OnWork, ReadyJob, Trigger
 from .wakeups import BULK_ACTS, DECLARED_HOOKS, DELIVERIES, EVENTS, HOOKS, POLLS, Wakeups, cancellations
 
 T = TypeVar("T")
 
 SOON: Final = 5 * SECOND
 """A provider poll that is due within this time sends a hint; whoever polls providers finds later ones by itself."""
+TOLD_LATER: Final = 1_000
+"""Of how many callers' own transactions the jobs are kept until the commit is heard of."""
 FEW: Final = 4
 """A group's commit carries its hints only if the group changes at most this many jobs."""
 
@@ -65,7 +67,9 @@ class Engine:
         self.policy = policy
         self.limits = limits or CommitLimits()
         trigger = self._trigger = None if on_work is None else Trigger(on_work)
-        self.wakeups = Wakeups(store, None if trigger is None else lambda pool: trigger.fire({pool}))
+        self.wakeups = Wakeups(store, None if trigger is None else self._committed_within)
+        self._told_later: dict[str, list[ReadyJob]] = {}
+        """The jobs of calls within callers' own transactions, by the hint that comes with the commit."""
         self.live = EventTail(store, self.wakeups)
         self.positions = Positions(store)
         self.slices = Slices()
@@ -200,8 +204,20 @@ class Engine:
         return self.wakeups.riding(_stirred(changes)) if len(changes.jobs) <= FEW and self.wakeups.is_quiet else ()
 
     def _hints_within(self, changes: Changes) -> Collection[str]:
-        own = () if self._trigger is None else map(self.wakeups.own, _pools_with_work(changes))
-        return {*_stirred(changes), *own}
+        if self._trigger is None or not (pools := _pools_with_work(changes)):
+            return {*_stirred(changes)}
+        token = uuid.uuid4().hex
+        self._told_later[token] = _ready_jobs(changes)
+        if len(self._told_later) > TOLD_LATER:
+            # The oldest was most likely rolled back.
+            del self._told_later[next(iter(self._told_later))]
+        return {*_stirred(changes), *(self.wakeups.own(f"{token} {pool}") for pool in pools)}
+
+    def _committed_within(self, hint: str) -> None:
+        """Called when a caller's own transaction commits in which this process brought work to a pool."""
+        assert self._trigger is not None
+        token, _, pool = hint.partition(" ")
+        self._trigger.fire({pool}, self._told_later.pop(token, ()))
 
     def _troubled(self, error: Unavailable) -> None:
         self.trouble = Trouble(error, time.monotonic())
@@ -214,7 +230,7 @@ class Engine:
         self.wakeups.announce(_stirred(changes), committed.hints)
         self.sweeper.expect(wait / SECOND for wait in waits(changes))
         if self._trigger is not None:
-            self._trigger.fire(_pools_with_work(changes))
+            self._trigger.fire(_pools_with_work(changes), _ready_jobs(changes))
 
 
 def _committer_number(command: c.Command, committers: int) -> int:
@@ -241,6 +257,15 @@ def _pools_with_work(changes: Changes) -> set[str]:
         if type(change.after.place) is Ready
         or (type(change.after.place) is Awaiting and _is_called_back(change.before, change.after))
     }
+
+
+def _ready_jobs(changes: Changes) -> list[ReadyJob]:
+    """Returns the changed jobs that may be claimed now."""
+    return [
+        ReadyJob(change.after.id, change.after.spec.tool, change.after.spec.pool)
+        for change in changes.jobs
+        if type(change.after.place) is Ready and not (change.before is not None and type(change.before.place) is Ready)
+    ]
 
 
 def _stirred(changes: Changes) -> Iterable[str]:
