@@ -1,5 +1,8 @@
 """The sandbox: an application on memory whose jobs run to their end without waiting, and break where a test says."""
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
 from ficha import Accepted, Ficha, JobContext, Plan, Pool, Retry, ThreadJobContext
@@ -111,3 +114,55 @@ async def test_the_application_is_as_before_afterwards() -> None:
         with pytest.raises(RuntimeError, match="open already"):
             await Sandbox(app).__aenter__()
     assert vars(app) == before
+
+
+def reporting(**options: Any) -> Ficha:
+    app = Ficha(plans=[Plan("free")])
+
+    @app.cron("0 9 * * *", name="report", **options)
+    async def report(job: JobContext) -> str | None:
+        return job.correlation_id.removeprefix("cron:report:")
+
+    @app.tool()
+    async def draw(job: JobContext) -> None: ...
+
+    return app
+
+
+async def reports(app: Ficha) -> list[str]:
+    return sorted(str(job.result) for job in (await app.jobs(tool="report", include=["result"])).items)
+
+
+NINE = int(datetime(2026, 11, 16, 9, 0, tzinfo=UTC).timestamp()) * 1_000_000
+HOUR = 3_600
+
+
+async def test_a_cron_fires_at_each_slot_that_the_clock_is_moved_over() -> None:
+    app = reporting()
+    async with Sandbox(app, ManualClock(NINE - 3_600_000_000)) as sandbox:
+        assert await sandbox.run() == []
+        assert (await reports(app), sandbox.clock.now) == ([], NINE - 3_600_000_000), "its slots have no end"
+        await sandbox.advance(HOUR - 0.000001)
+        assert await sandbox.run() == []
+        assert await reports(app) == []
+        await sandbox.advance(0.000001)
+        await sandbox.run()
+        assert await reports(app) == ["2026-11-16T09:00Z"]
+        await sandbox.advance(72 * HOUR)
+        assert sandbox.clock.now == NINE + 72 * 3_600_000_000
+        await sandbox.run()
+        assert await reports(app) == [f"2026-11-{day}T09:00Z" for day in (16, 17, 18, 19)]
+        await app.open_account("ana")
+        await app.submit("draw", account="ana", delay_s=30 * HOUR)
+        await sandbox.run()
+        assert await reports(app) == [f"2026-11-{day}T09:00Z" for day in (16, 17, 18, 19, 20)]
+        assert await app.verify() == []
+
+
+@pytest.mark.parametrize(("missed", "days"), [("once", [18]), ("skip", []), ("all", [16, 17, 18])])
+async def test_slots_that_a_test_jumps_over_were_missed(missed: str, days: list[int]) -> None:
+    app = reporting(missed=missed)
+    async with Sandbox(app, ManualClock(NINE - 3_600_000_000)) as sandbox:
+        sandbox.clock.advance(72 * HOUR)
+        await sandbox.run()
+        assert await reports(app) == [f"2026-11-{day}T09:00Z" for day in days]

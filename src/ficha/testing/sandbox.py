@@ -11,7 +11,9 @@ from typing import Any, Final, Self
 from msgspec import Struct
 
 from ..app import Ficha
+from ..core.cron_slots import next_slot
 from ..core.outcomes import Refusal
+from ..core.policy import SECOND
 from ..core.records import Awaiting, Job, Parked, Ready
 from ..engine.views import JobView, Lease
 from ..errors import Refused
@@ -83,6 +85,7 @@ class Sandbox:
         except BaseException:
             self._restore()
             raise
+        await self._fire()
         return self
 
     async def __aexit__(
@@ -105,8 +108,13 @@ class Sandbox:
 
         Returns those that have not ended and cannot start: they wait for an external provider, a paused pool or a pool
         that is not among `pools`. The clock does not move for them, nor to their deadline.
+
+        Recurring jobs (`app.cron`) fire at each slot that the clock is moved over; the clock does not move for their
+        next slots, which have no end: `advance` does that. Slots over which a test moved the clock by itself were
+        missed, as if no process had run, and `missed` says what becomes of them.
         """
         while True:
+            await self._fire()
             await self.app.sweep()
             await self.app.run_worker(pools, burst=True)
             await self.app.sweep()
@@ -116,7 +124,26 @@ class Sandbox:
             due = [job.place.due_at for job in active if type(job.place) is Parked and job.place.due_at is not None]
             if not due:
                 return [await self.app.job(job.id) for job in active]
-            self.clock.now = max(self.clock.now, min(due))
+            await self._pass_time(min(due))
+
+    async def advance(self, seconds: float) -> None:
+        """Lets time pass as in a process that runs all along: recurring jobs fire at their slots, and what falls due is
+        promoted or recovered. `run` then runs the jobs."""
+        until = self.clock.now + round(seconds * SECOND)
+        while self.clock.now < until:
+            await self._pass_time(until)
+        await self.app.sweep()
+
+    async def _pass_time(self, until: int) -> None:
+        """Moves the clock to the next slot of a recurring job and fires it; or until then, if none comes before."""
+        now, entries = self.clock.now, self.app.cron_entries.values()
+        slots = [slot for entry in entries if (slot := next_slot(entry.cron, entry.tz, now)) is not None]
+        self.clock.now = max(now, min([until, *slots]))
+        await self._fire()
+
+    async def _fire(self) -> None:
+        if (fire := self.app.engine.sweeper.fire_schedules) is not None:
+            await fire()
 
     def _may_start(self, job: Job, pools: Sequence[str] | None) -> bool:
         if type(job.place) is not Ready or (pools is not None and job.spec.pool not in pools):
