@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -128,3 +129,32 @@ async def test_a_run_that_is_lost_while_it_waits_for_its_turn_made_no_start(
         job = await ended(paid, job_id)
     assert (job.status, job.attempts, len(simulator.tasks())) == ("completed", 0, 1), log.read_text()[-2_000:]
     assert (await kinds(paid, job_id)).count("requested") == 1
+
+
+@pytest.mark.long_on("postgresql")
+async def test_a_call_back_about_another_jobs_work_gives_a_lost_start_no_work(
+    paid: Ficha, simulator: Simulated, tmp_path: Path
+) -> None:
+    simulator.task(hold=True, times=2)
+    other = (await paid.submit("runninghub", {}, account="ana")).job_id
+    with worker(log := tmp_path / "log"):
+        ref = await until(lambda: _ref(paid, other), what="the provider has accepted the other job")
+    simulator.answer(on="start", slow=5.0, after=True)
+    job_id = (await paid.submit("runninghub", {}, account="ana")).job_id
+    with worker(log) as doomed:
+        await until(lambda: len(simulator.tasks()) == 2, what="the provider has the start")
+        doomed.kill()
+        doomed.wait(timeout=20)
+    token = next(task["callback_url"] for task in simulator.tasks() if job_id in task["callback_url"]).rpartition("/")[
+        2
+    ]
+    await paid.receive_callback("runninghub", token, {}, json.dumps({"taskId": ref}).encode())
+    with worker(log):
+        job = await ended(paid, job_id)
+    assert (job.status, job.refunded) == ("failed", 5), log.read_text()[-2_000:]
+    assert "another job's work" in job.error
+    await paid.cancel(other)
+
+
+async def _ref(paid: Ficha, job_id: str) -> str | None:
+    return (await paid.job(job_id)).provider_ref

@@ -255,7 +255,7 @@ class ProviderSite:
             if job is None or int(run) > job.attempts:
                 yield f"{self.host} was asked for work under the key {work.key}, which is of no run"
         for key, count in begun.items():
-            if self.takes_keys and count > 1:
+            if count > 1:
                 yield f"{self.host} began the work of the key {key} {count} times"
         for job in jobs.values():
             expected = 0 if job.status == "completed" else job.charged

@@ -21,7 +21,7 @@ from ..core.commands import AcceptedByProvider
 from ..core.policy import SECOND
 from ..core.records import Job, Leased
 from ..engine.views import JobView
-from ..errors import Refused
+from ..errors import NotFound, Refused
 from ..operations import ProviderOperations
 from ..providers import Provider, ProviderBusy, ProviderCall, ProviderError, ProviderHttp
 from ..providers.base import BUSY_S, is_plain
@@ -84,9 +84,14 @@ class Starter:
         if provider.takes_keys or job.epoch == 1:
             return None
         try:
-            start = await self._operations.open_start(job)
+            return await self._of_earlier_start(run, provider, job)
         except StoreError as error:
             return PostponedStart(BUSY_S, f"what was started before could not be read: {error}", unsent=False)
+
+    async def _of_earlier_start(
+        self, run: Run, provider: Provider, job: Job
+    ) -> StartedWork | PostponedStart | Failure | None:
+        start = await self._operations.open_start(job)
         if start is None:
             return None
         words = (
@@ -97,7 +102,9 @@ class Starter:
             return Failure(words)
         try:
             if start.named is not None:
-                ref: str | None = provider.full_ref(start.named, start.target)
+                ref: str | None = reference(provider.full_ref(start.named, start.target), provider.name)
+                if await self._is_of_another(str(ref), job.id):
+                    return Failure(f"{words}; a call-back names {ref}, which is another job's work")
             elif provider.finds_work:
                 with provider_span("provider find", provider, job):
                     ref = await provider.find(self._http(provider, run), key=_key(job), target=start.target)
@@ -113,6 +120,13 @@ class Starter:
             if not error.final and _tried_s(run) < run.tool.timeout:
                 return PostponedStart(error.retry_after_s or _backoff_s(job), error.message, unsent=False)
             return Failure(f"{words}; it could not be found there: {error.message}")
+
+    async def _is_of_another(self, ref: str, job_id: str) -> bool:
+        """Whether a call-back came to the wrong address: a provider accepted another job under this reference."""
+        try:
+            return (await self._operations.job_by_ref(ref)).id != job_id
+        except NotFound:
+            return False
 
     async def _request(
         self, run: Run, provider: Provider, call: ProviderCall
