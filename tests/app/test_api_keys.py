@@ -86,7 +86,6 @@ async def test_the_last_use_shows_and_changes_nothing_else(world: World, app: Fi
     assert (await app.api_key(made.secret)).last_used_at == shown.last_used_at
 
 
-@pytest.mark.req("D10")
 async def test_a_key_is_rotated_with_two_that_live_at_once(app: Ficha) -> None:
     old = await app.create_api_key("ci", account="ana")
     new = await app.create_api_key("ci", account="ana")
@@ -118,7 +117,6 @@ async def test_keys_are_listed_in_pages(app: Ficha) -> None:
     assert third.next is None
 
 
-@pytest.mark.req("D10")
 async def test_bad_arguments_are_refused_and_nothing_is_made(app: Ficha) -> None:
     cases: list[tuple[Any, type[Refused], str]] = [
         (lambda: app.create_api_key("k"), InvalidArgument, "needs the account"),

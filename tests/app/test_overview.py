@@ -36,7 +36,6 @@ async def open_shop(world: World) -> Ficha:
     return app
 
 
-@pytest.mark.req("D11")
 async def test_a_day_of_a_shop_is_told_in_figures(world: World) -> None:
     app = await open_shop(world)
     begins_at = world.clock()

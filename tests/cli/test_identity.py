@@ -16,7 +16,6 @@ pytestmark = pytest.mark.long_on("postgresql")
 Shop = Callable[[], Ficha]
 
 
-@pytest.mark.req("C7", "D10")
 def test_a_key_is_printed_once_listed_without_its_secret_and_revoked(ficha: Run, url: str) -> None:
     ficha("migrate", "up")
     assert ficha("apikey", "list").err == "no API keys\n"

@@ -29,7 +29,7 @@ def test_the_installed_command_goes_from_an_account_to_a_refund(process: Run, ur
     assert [(line["kind"], line["amount"]) for line in lines] == [("refund", 5), ("charge", -5), ("grant", 12)]
 
 
-@pytest.mark.req("C1", "D1")
+@pytest.mark.req("D1")
 def test_credits_are_granted_once_per_key_and_never_spent_twice(ficha: Run, url: str, shop: Shop) -> None:
     ficha("account", "create", "ana", "--plan", "pro")
     for repeat in (False, True):

@@ -72,7 +72,7 @@ def told(**circumstances: Any) -> list[tuple[str, str]]:
     ],
     ids=str,
 )
-@pytest.mark.req("D11")
+@pytest.mark.req("E8")
 def test_each_alert_is_told_from_its_limit_on_and_leads_to_a_page(
     circumstances: dict[str, Any], code: str | None
 ) -> None:

@@ -20,7 +20,6 @@ def test_a_users_key_speaks_for_an_account_that_exists_and_the_others_for_none()
     """)
 
 
-@pytest.mark.req("D10")
 def test_two_keys_of_a_name_live_and_a_third_waits_for_one_to_be_revoked() -> None:
     play("""
         api-key k1 ci                                -> made
@@ -37,7 +36,6 @@ def test_two_keys_of_a_name_live_and_a_third_waits_for_one_to_be_revoked() -> No
     """)
 
 
-@pytest.mark.req("D10")
 def test_an_expired_key_does_not_count_to_the_microsecond() -> None:
     play("""
         api-key k1 ci ttl=1h                         -> made until=+1h
@@ -50,7 +48,6 @@ def test_an_expired_key_does_not_count_to_the_microsecond() -> None:
     """)
 
 
-@pytest.mark.req("D10")
 def test_revoking_again_changes_nothing_and_an_expired_key_can_be_revoked() -> None:
     world = play("""
         api-key k1 ci ttl=1s

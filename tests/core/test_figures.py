@@ -56,7 +56,6 @@ def cursor_of(world: World) -> FigureCursor:
 
 
 @given(workloads())
-@pytest.mark.req("D11")
 def test_the_figures_of_all_commits_say_what_the_jobs_and_the_ledger_say(workload: Workload) -> None:
     world = World(POLICY, now=START_AT)
     for step, group in workload:
@@ -81,7 +80,6 @@ def test_a_group_has_the_figures_of_its_commands_one_by_one(workload: Workload) 
 
 
 @given(workloads(), st.data())
-@pytest.mark.req("D11")
 def test_each_commit_counts_once_whoever_folds_and_whatever_is_sent_twice(
     workload: Workload, data: st.DataObject
 ) -> None:
@@ -277,7 +275,6 @@ def test_the_measures_of_a_life_say_how_long_it_waited_and_ran() -> None:
     assert told(world) == Measures(taken=7)
 
 
-@pytest.mark.req("E8")
 @pytest.mark.parametrize(("is_fault", "outcome"), [(False, "answered"), (True, "failed"), (None, "abandoned")])
 def test_a_request_to_a_provider_is_measured_once_it_was_sent(is_fault: bool | None, outcome: str) -> None:
     world = World(POLICY, now=START_AT)
@@ -287,7 +284,6 @@ def test_a_request_to_a_provider_is_measured_once_it_was_sent(is_fault: bool | N
     assert told(world) == Measures(calls={"fal": {outcome: 1}}, latencies={"fal": Histogram(86_400_001, {BEYOND: 1})})
 
 
-@pytest.mark.req("E8")
 def test_the_sum_of_all_time_outlives_every_minute_and_hour() -> None:
     world = World(POLICY)
     counted = Figures((JobCounts("pro", "upscale", "gpu", submitted=3),), charged=15)
@@ -301,7 +297,6 @@ def test_the_sum_of_all_time_outlives_every_minute_and_hour() -> None:
     )
 
 
-@pytest.mark.req("E8")
 def test_names_of_measures_are_bounded() -> None:
     world = World(POLICY)
     one = Histogram(1, {50: 1})

@@ -21,7 +21,7 @@ AWAY = f"""
 """
 
 
-@pytest.mark.req("A11")
+@pytest.mark.req("A12")
 def test_a_job_is_starting_while_the_request_is_out_and_running_once_the_provider_accepts_it() -> None:
     play(f"""
         {STARTING}
@@ -35,7 +35,7 @@ def test_a_job_is_starting_while_the_request_is_out_and_running_once_the_provide
     """)
 
 
-@pytest.mark.req("B3")
+@pytest.mark.req("E3")
 def test_a_start_that_a_provider_may_have_received_is_in_the_history_before_it_goes_out() -> None:
     play(f"""
         {STARTING}
@@ -152,7 +152,7 @@ def test_neither_forgeries_nor_progress_push_the_true_end_out_of_what_is_kept(mo
     assert (len(kept), [told["told"] for told in kept if "told" in told]) == (most, ["the end"])
 
 
-@pytest.mark.req("A12", "B2")
+@pytest.mark.req("A12")
 def test_a_job_whose_word_nobody_has_read_is_not_failed_by_its_time_limit() -> None:
     play(f"""
         {AWAY}
@@ -250,7 +250,7 @@ def test_a_provider_is_asked_ever_later_and_once_more_before_the_deadline(had_s:
     assert poll_wait_ms(place, now, 30_000) == wait_s * 1_000
 
 
-@pytest.mark.req("A11")
+@pytest.mark.req("A12")
 @pytest.mark.parametrize(
     ("end", "tells"),
     [

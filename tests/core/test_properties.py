@@ -135,7 +135,6 @@ ENDS = {"completed", "failed", "cancelled", "retried", "recovered", "returned", 
 
 
 @given(workloads())
-@pytest.mark.req("D10")
 def test_no_more_than_two_keys_of_a_name_live_when_another_is_made(workload: Workload) -> None:
     for world, _, command, outcome in one_by_one(workload):
         command = c.unwrapped(command)

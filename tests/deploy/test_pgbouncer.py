@@ -77,7 +77,6 @@ async def backends(direct: str) -> int:
         await connection.close()
 
 
-@pytest.mark.req("E9")
 def test_a_job_and_a_batch_live_through_it_and_are_followed(pooler: Pooler) -> None:
     with a_life(pooler) as server, Client(server.url, server.account("ana", credits=1_000)) as client:
         receipt = client.submit("paint", {"prompt": "a lighthouse"})

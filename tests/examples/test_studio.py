@@ -326,7 +326,7 @@ def test_the_door_is_closed_to_other_sites(scene: Scene, headers: dict[str, str]
         assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
 
 
-@pytest.mark.req("B1")
+@pytest.mark.req("D1")
 def test_a_payment_that_is_told_of_twice_is_credited_once_and_a_declined_one_never(scene: Scene) -> None:
     with entered(scene, "caio") as caio, entered(scene, "davi") as davi:
         before = caio.get("/api/account").json()["balance"]

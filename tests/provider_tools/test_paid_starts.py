@@ -36,7 +36,7 @@ async def kinds(paid: Ficha, job_id: str) -> list[str]:
 
 
 @pytest.mark.long_on("postgresql-fal", "postgresql-runninghub", "postgresql-plain")
-@pytest.mark.req("A11", "B3", "E3")
+@pytest.mark.req("E3")
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
 @pytest.mark.parametrize("tool", KEYLESS)
 async def test_a_start_that_may_have_been_received_is_not_made_again_by_the_next_process(
@@ -55,7 +55,7 @@ async def test_a_start_that_may_have_been_received_is_not_made_again_by_the_next
 
 
 @pytest.mark.long_on("postgresql-fal", "postgresql-runninghub")
-@pytest.mark.req("A12", "B3")
+@pytest.mark.req("A12", "E3")
 @pytest.mark.parametrize("tool", ["replicate", "fal", "runninghub"])
 async def test_work_whose_start_was_lost_is_found_by_its_call_back_and_delivered(
     paid: Ficha, simulator: Simulated, callbacks: Receiver, tmp_path: Path, tool: str
@@ -74,7 +74,7 @@ async def _called(callbacks: Receiver) -> list[Any]:
     return await until(lambda: callbacks.received, what="the provider has called back")
 
 
-@pytest.mark.req("B3")
+@pytest.mark.req("E3")
 async def test_a_provider_that_finds_work_by_our_name_is_asked_for_it(
     paid: Ficha, simulator: Simulated, tmp_path: Path
 ) -> None:
@@ -113,7 +113,7 @@ async def test_a_start_that_the_provider_certainly_did_not_take_is_made_again(
     assert len(simulator.tasks()) == 1
 
 
-@pytest.mark.req("B3")
+@pytest.mark.req("E3")
 async def test_a_run_that_is_lost_while_it_waits_for_its_turn_made_no_start(
     paid: Ficha, simulator: Simulated, tmp_path: Path
 ) -> None:

@@ -45,7 +45,7 @@ async def started(server: LoopbackServer, times: int = 1) -> dict[str, Any]:
     return server.starts[-1]
 
 
-@pytest.mark.req("A11", "A12", "B9")
+@pytest.mark.req("A12", "B9")
 async def test_a_job_is_starting_while_the_request_is_out_running_once_accepted_and_finished_by_the_call_back(
     url: str, server: LoopbackServer
 ) -> None:
@@ -286,7 +286,7 @@ async def test_of_two_words_before_anybody_looked_the_first_one_counts(
         assert await money(app) == (PAID_BACK if order.startswith("error") else PAID)
 
 
-@pytest.mark.req("A12", "B2")
+@pytest.mark.req("A12")
 async def test_a_word_that_nobody_read_in_time_is_read_before_the_job_fails(url: str, server: LoopbackServer) -> None:
     provider = LoopbackProvider(server.url())
     app = studio(url, provider)
@@ -329,7 +329,7 @@ async def test_forged_call_backs_cannot_push_the_true_one_out_of_what_is_kept(ur
         assert (await kinds(app, job_id)).count("callback") == 11
 
 
-@pytest.mark.req("A11")
+@pytest.mark.req("A4")
 async def test_the_providers_own_words_reach_the_user_and_are_final_where_it_says_so(
     url: str, server: LoopbackServer
 ) -> None:
@@ -401,7 +401,7 @@ async def test_a_traceback_of_any_provider_stays_with_the_operator(url: str, ser
         assert (job.error, "Traceback" in job.user_error) == (TRACEBACK, False)
 
 
-@pytest.mark.req("A11")
+@pytest.mark.req("D9")
 async def test_work_whose_files_cannot_be_found_is_refunded(url: str, server: LoopbackServer) -> None:
     async with studio(url, described(server, files="files.*.url")) as app, working(app):
         job_id = await submitted(app)

@@ -182,6 +182,7 @@ def test_what_anybody_can_send_makes_no_label_of_its_own(scrape: str) -> None:
     assert "watched" not in scrape
 
 
+@pytest.mark.req("E8")
 @pytest.mark.parametrize(
     ("verb", "files"), [("check", ["alerts.yml"]), ("test", ["alerts_test.yml", "alerts_days_test.yml"])]
 )
@@ -205,6 +206,7 @@ def test_every_rule_says_what_is_the_matter_and_where_to_read_what_to_do() -> No
     assert {heading for heading in headings if heading.startswith("Ficha")} == {rule["alert"] for rule in found}
 
 
+@pytest.mark.req("E8")
 def test_the_rules_have_the_numbers_of_the_console() -> None:
     """More than 10 stuck: warning. An average above 120 s where 45 s is usual: warning. No heartbeat for 15 minutes:
     critical."""
@@ -229,6 +231,7 @@ def test_the_rules_have_the_numbers_of_the_console() -> None:
     assert (alerts.STUCK_JOBS, alerts.LONG_RUN_S, alerts.USUAL_RUN_S, alerts.SILENT_S) == (10, 120, 45, 900)
 
 
+@pytest.mark.req("E8")
 def test_rules_and_dashboard_use_only_metrics_that_a_server_has(scrape: str) -> None:
     there = {
         family.name + ("_total" if family.type == "counter" else "")

@@ -41,7 +41,6 @@ def test_health_figures_and_recovery(server: Served, admin: httpx.Client, name: 
     refused(admin.post("/api/system/recover/0198f1a2-7c3e-7d4b-9a51-3f6c2e8b7a10"), 404, "NOT_FOUND")
 
 
-@pytest.mark.req("E9")
 def test_the_depth_of_a_queue_is_for_operators_machines(server: Served, admin: httpx.Client, name: str) -> None:
     with Client(str(admin.base_url), server.admin) as client:
         told = client.queue_depth("gpu", concurrency=20, count_up_to=10)
@@ -215,7 +214,6 @@ def test_probes_are_open_and_figures_are_not(server: Served) -> None:
         assert "ficha_dead_letters" in figures.text
 
 
-@pytest.mark.req("D11")
 def test_the_overview_tells_what_happened_to_whoever_may_see_it(server: Served, admin: httpx.Client, name: str) -> None:
     with server.client(server.account(name)) as user:
         user.post("/api/jobs", json={"tool": "anything"}).raise_for_status()

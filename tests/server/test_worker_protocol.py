@@ -29,7 +29,7 @@ def submit(user: httpx.Client, tool: str, **payload: Any) -> str:
     return job
 
 
-@pytest.mark.req("B3", "E1", "E2")
+@pytest.mark.req("E1", "E2", "E3")
 def test_a_worker_over_http_resumes_where_the_last_one_stopped(
     server: Served, user: httpx.Client, service: httpx.Client, name: str
 ) -> None:

@@ -138,6 +138,7 @@ def natures(population: Population) -> dict[str, Nature]:
     }
 
 
+@pytest.mark.req("B1")
 @pytest.mark.long
 @pytest.mark.timeout(400)
 async def test_with_a_million_jobs_waiting_no_statement_does_more_work(

@@ -113,6 +113,7 @@ def natures(population: Population) -> dict[str, Nature]:
     }
 
 
+@pytest.mark.req("B1")
 @pytest.mark.parametrize(
     "size", [pytest.param(2 * SMALL, id="small"), pytest.param(MILLION, marks=pytest.mark.long, id="million")]
 )

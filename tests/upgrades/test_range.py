@@ -17,6 +17,7 @@ from tests.upgrades.later_release import execute, number_of, with_later
 pytestmark = pytest.mark.req("B11")
 
 
+@pytest.mark.req("B11")
 async def test_an_additive_migration_leaves_the_older_release_working(release: Open) -> None:
     old, new = release(), with_later(release())
     last = new.migrations[-1].number

@@ -60,6 +60,7 @@ class Life:
                 await living
 
 
+@pytest.mark.req("B11")
 async def test_two_releases_live_side_by_side_while_the_schema_goes_up_and_down(release: Open) -> None:
     last = number_of(release())
     await release().migrate()
@@ -152,6 +153,7 @@ class Load:
         assert self._wrong == []
 
 
+@pytest.mark.req("B11")
 @pytest.mark.long
 @pytest.mark.timeout(900)
 async def test_the_release_before_works_on_the_new_schema_beside_the_new_one_and_back(url: str, tmp_path: Path) -> None:

@@ -240,7 +240,6 @@ def test_a_user_cannot_open_the_job_of_another(scene: Scene, visit: Visit) -> No
         assert "secret garden" not in answer["text"]
 
 
-@pytest.mark.req("D11")
 def test_the_page_of_a_running_job_shows_its_end_by_itself(scene: Scene, visit: Visit) -> None:
     scene.plan(hold=True, provider="replicate")
     ana = scene.person()

@@ -130,7 +130,7 @@ def test_two_people_stand_in_line_for_three_slots_and_see_it_move(scene: Scene, 
         expect(ticket(page)).to_contain_text("Done.")
 
 
-@pytest.mark.req("A14", "A6")
+@pytest.mark.req("A14")
 def test_a_double_click_makes_one_job(scene: Scene, visit: Visit) -> None:
     page = enter(visit())
     choose(page)
@@ -197,7 +197,7 @@ def test_leaving_the_page_cancels_what_waits_and_coming_back_in_time_does_not(sc
         free_slot(scene, one)
 
 
-@pytest.mark.req("A5", "D11")
+@pytest.mark.req("D11", "A4")
 def test_a_failure_says_what_the_provider_said_and_the_credits_come_back(scene: Scene, visit: Visit) -> None:
     scene.plan(fail="CUDA out of memory", provider="runninghub")
     visitor = visit()

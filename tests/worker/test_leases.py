@@ -113,7 +113,7 @@ async def test_jobs_of_a_killed_worker_are_done_by_another_though_their_timeout_
 
 
 @pytest.mark.long_on("postgresql")
-@pytest.mark.req("B2")
+@pytest.mark.req("B4")
 async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_neighbour(
     workers: WorkerProcesses,
 ) -> None:

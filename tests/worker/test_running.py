@@ -213,7 +213,6 @@ async def test_a_worker_can_empty_the_queue_and_leave(url: str) -> None:
 
 
 @pytest.mark.long_on("memory", "postgresql")
-@pytest.mark.req("D8")
 async def test_nothing_that_was_made_for_a_run_outlives_it(url: str) -> None:
     """Without the collector, which would otherwise look at all that lives to find what thousands of runs left."""
     app = app_on(url)

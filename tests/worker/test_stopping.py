@@ -27,7 +27,7 @@ async def stopped(worker: WorkerProcess, within_s: float) -> int:
 
 
 @pytest.mark.long_on("postgresql")
-@pytest.mark.req("B7")
+@pytest.mark.req("E3", "B10")
 async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(workers: WorkerProcesses) -> None:
     began_at = time.monotonic()
     async with workers.opened_app(lease_s=60.0) as app:
@@ -57,7 +57,6 @@ async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(w
     assert time.monotonic() - began_at < 60, "a lease had to expire"
 
 
-@pytest.mark.req("B7")
 async def test_a_worker_leaves_in_time_whatever_its_handlers_do(sqlite_workers: WorkerProcesses) -> None:
     """A thread and a coroutine that do not listen, a blocked loop, and a log that nobody reads."""
     grace_s = 0.5
@@ -87,7 +86,6 @@ async def test_a_worker_leaves_in_time_whatever_its_handlers_do(sqlite_workers: 
         assert await app.verify() == []
 
 
-@pytest.mark.req("B7")
 async def test_a_second_signal_ends_a_worker_at_once(sqlite_workers: WorkerProcesses) -> None:
     async with sqlite_workers.opened_app(lease_s=60.0) as app:
         worker = sqlite_workers.start("--grace", "300")

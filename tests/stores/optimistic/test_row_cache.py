@@ -161,7 +161,7 @@ async def test_a_lease_that_another_process_renewed_is_still_held(migrated_url: 
         assert texts == ["guarded", "BEGIN", "WITH", "SELECT", "WITH", "COMMIT"]
 
 
-@pytest.mark.req("A5")
+@pytest.mark.req("C1")
 async def test_a_key_that_was_used_before_leads_to_the_first_job(migrated_url: str) -> None:
     async with two(migrated_url) as (mine, other):
         await prepare(mine)
@@ -354,7 +354,7 @@ async def test_what_is_remembered_is_bounded(migrated_url: str, monkeypatch: pyt
         assert store._layer.cache.leases == {}
 
 
-@pytest.mark.req("A5", "D1")
+@pytest.mark.req("D1")
 async def test_many_processes_at_once_spend_what_there_is_and_no_more(migrated_url: str) -> None:
     async with AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(opened(migrated_url)) for _ in range(4)]
