@@ -88,7 +88,7 @@ def test_no_class_has_the_name_of_another() -> None:
 NOUNS = {
     *("accounts", "admin", "api_keys", "audit", "batches", "bulk_acts", "dead", "figures", "files", "hooks", "jobs"),
     *("leases", "library", "pools", "providers", "reservations", "retention", "schedules", "searches"),
-    *("sessions", "split_requests", "submits", "tools", "turns", "webhooks", "workers"),
+    *("sessions", "split_requests", "submits", "suspects", "tools", "turns", "webhooks", "workers"),
 }
 """What the product is about: every room that deals with one has a file for it."""
 SHARED = {

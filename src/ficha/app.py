@@ -80,7 +80,8 @@ class Ficha(DeclaredParts):
     lease_s: how long a worker holds a job without a heartbeat. Defaults to JOB_LOCK_TTL_MS, then to 60.
     heartbeat_s: how often a worker sends heartbeats. Defaults to JOB_HEARTBEAT_INTERVAL_MS, then to 10, but to no more
         than a third of the lease.
-    max_recoveries: lost runs after which a job is dead-lettered. Defaults to 3.
+    max_recoveries: lost runs after which a job is dead-lettered, if it was alone in its process in the last of them; 0:
+        a job whose run is lost is never run again. Defaults to 3.
     stuck_s: a held job whose last heartbeat is older than this is recovered. Defaults to 600.
     max_age_s: a job first started longer ago than this is failed. Defaults to 86,400.
     key_ttl_s, key_ttl_max_s: how long an idempotency key is kept, and the longest that a submit may ask for. Default to

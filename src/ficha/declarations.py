@@ -225,6 +225,8 @@ def _number_problems(tool: Tool, longest_s: float) -> Iterator[str]:
         yield "backoff must not be longer than backoff_max"
     if not is_whole(tool.attempts, 1, 1_000_000):
         yield f"attempts must be a whole number from 1 to 1000000, not {tool.attempts!r}"
+    if tool.max_recoveries is not None and not is_whole(tool.max_recoveries, 0, 1_000_000):
+        yield f"max_recoveries must be a whole number from 0 to 1000000 or None, not {tool.max_recoveries!r}"
     if not is_whole(tool.priority, -PRIORITY_BOUND, PRIORITY_BOUND):
         yield f"priority must be a whole number within ±{PRIORITY_BOUND}, not {tool.priority!r}"
     if tool.max_items is not None and not is_whole(tool.max_items, 1, MAX_INTEGER):

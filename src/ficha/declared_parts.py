@@ -84,6 +84,7 @@ class DeclaredParts(AllOperations):
         timeout: float = 600.0,
         max_wait: float | None = None,
         attempts: int = 1,
+        max_recoveries: int | None = None,
         backoff: float = 1.0,
         backoff_max: float = 300.0,
         priority: int = 0,
@@ -120,6 +121,8 @@ class DeclaredParts(AllOperations):
         timeout: seconds in `starting` or `running` before a job is failed and refunded. Defaults to 600.
         max_wait: seconds in the queue before a job is cancelled and refunded. Defaults to no limit.
         attempts: how often a job may run before an error is final. Defaults to 1: the first error is.
+        max_recoveries: lost runs after which a job is failed as poison, if it was alone in its process in the last of
+            them; 0: a job whose run is lost is failed, and never run again. Defaults to that of the application.
         backoff, backoff_max: seconds before the first retry, doubling up to the second number. Random jitter shortens
             each by up to half, so that jobs that failed together do not retry together. Default to 1 and 300.
         priority: added to the plan's priority; a larger number is served later. Defaults to 0.
@@ -187,6 +190,9 @@ class DeclaredParts(AllOperations):
                 **options,
             )
             self._tools[called] = tool
+            if tool.max_recoveries is not None:
+                told = {**self.policy.tool_recoveries, called: tool.max_recoveries}
+                self.policy = replace(self.policy, tool_recoveries=told)
             if provider is not None:
                 self.policy = replace(self.policy, provider_tools=self.policy.provider_tools | {called})
             return DeclaredTool(self, tool, function)

@@ -63,8 +63,8 @@ def checked_policy(
     limits: Limits,
 ) -> Policy:
     """The policy of an application that has declared no tools and hooks yet; `Ficha` describes the arguments."""
-    if not is_whole(max_recoveries, 1, 1_000_000):
-        raise ValueError(f"max_recoveries must be a whole number from 1 to 1000000, not {max_recoveries!r}")
+    if not is_whole(max_recoveries, 0, 1_000_000):
+        raise ValueError(f"max_recoveries must be a whole number from 0 to 1000000, not {max_recoveries!r}")
     if not is_whole(first_job_boost, -PRIORITY_BOUND, PRIORITY_BOUND):
         raise ValueError(f"first_job_boost must be a whole number within ±{PRIORITY_BOUND}, not {first_job_boost!r}")
     known = checked_plans(plans)

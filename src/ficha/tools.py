@@ -54,6 +54,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     timeout: float = 600.0
     max_wait: float | None = None
     attempts: int = 1
+    max_recoveries: int | None = None
     backoff: float = 1.0
     backoff_max: float = 300.0
     priority: int = 0

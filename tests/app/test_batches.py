@@ -29,7 +29,7 @@ MANY = 10_000
 @pytest.mark.long_on("memory", "postgresql")
 @pytest.mark.req("E6")
 async def test_ten_thousand_jobs_are_submitted_watched_resumed_and_cancelled(world: World) -> None:
-    app = await world.open(max_recoveries=1)
+    app = await world.open(max_recoveries=0)
     await app.open_account("ana", plan="open", credits=3 * MANY)
     items = [("stubborn", {}) for _ in range(MANY)]
     receipt = await app.submit_batch(items, account="ana", idempotency_key="k")
@@ -76,7 +76,7 @@ async def test_a_resumed_batch_takes_up_jobs_whose_worker_was_lost(world: World,
 @pytest.mark.req("E6")
 async def test_a_resume_that_the_plan_refuses_costs_no_more_the_larger_its_batch_is(world: World) -> None:
     app = await world.open(
-        max_recoveries=1, plans=[Plan("open"), Plan("some", max_active=130), Plan("none", daily_limit=1)]
+        max_recoveries=0, plans=[Plan("open"), Plan("some", max_active=130), Plan("none", daily_limit=1)]
     )
     await app.open_account("ana", plan="open", credits=2_000)
     receipt = await app.submit_batch([("stubborn", {}) for _ in range(350)], account="ana")

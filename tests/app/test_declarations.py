@@ -224,6 +224,10 @@ async def test_the_default_pool_can_be_given_slots() -> None:
         pytest.param({"cost": later}, "its cost is a coroutine function", id="a cost that must be awaited"),
         *(({"isolation": value}, "isolation must be 'auto' or 'process'") for value in ("thread", None, True)),
         ({"isolation": "process"}, "draw is local to a function; move it to the top of its module"),
+        *(
+            ({"max_recoveries": value}, "max_recoveries must be a whole number from 0")
+            for value in (-1, 1.5, "3", True)
+        ),
         ({"memory_mb": 512}, "memory_mb needs isolation='process'"),
         ({"recycle_after": 10}, "recycle_after needs isolation='process'"),
         ({"environment": ["CACHE"]}, "environment needs isolation='process'"),
@@ -406,7 +410,7 @@ async def test_a_handler_stays_a_function_that_can_be_called() -> None:
             for value in (0, -1, NAN, INFINITE, "60", True, 1e12)
         ),
         *(({"sweep_s": value}, "sweep_s must be a number of seconds") for value in (0, -1, NAN, INFINITE, "1", True)),
-        *(({"max_recoveries": value}, "max_recoveries must be a whole number") for value in (0, -1, 1.5, "3", True)),
+        *(({"max_recoveries": value}, "max_recoveries must be a whole number") for value in (-1, 1.5, "3", True)),
         *(({"warn_share": value}, "warn_share must be a number from 0 up") for value in (-0.1, NAN, "0.8", True)),
         *(
             ({"first_job_boost": value}, "first_job_boost must be a whole number within ±1000")

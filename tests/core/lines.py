@@ -13,9 +13,10 @@ _DURATION = re.compile(r"(-?\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
 OPTIONS = frozenset(
     re.findall(
         r"\w+",
-        """aborts account after api_keys as at at_once attempt attempts backoff backoff_max batch before body broken
-        burst by content correlation cost credits data declared delay delivered ends entries error every far files final
-        held hold inputs jitter joins key keys least limit lost max_wait more most name of partial plans poll pool
+        """aborts account after apart api_keys as at at_once attempt attempts backoff backoff_max batch before body
+        broken burst by content correlation cost credits data declared delay delivered ends entries error every far
+        files final held hold inputs jitter joins key keys least limit lost max_wait more most name of partial plans
+        poll pool
         priority progress provider provider_cost reason ref reservation reservations result scope session size slots
         starts submitted target text timeout times told tool total ttl units unsent verdict""",
     )

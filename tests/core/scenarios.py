@@ -307,7 +307,8 @@ class _ScenarioRun:
     def _do_claim(self, line: Line) -> c.Command:
         pools, worker = line.words
         starts = line.options.get("starts") == "yes"
-        return c.Claim(worker, tuple(pools.split(",")), int(line.options.get("limit", 1)), starts)
+        apart = line.options.get("apart") == "yes"
+        return c.Claim(worker, tuple(pools.split(",")), int(line.options.get("limit", 1)), starts, apart)
 
     def _do_take(self, line: Line) -> c.Command:
         """A claim of one job by its id."""

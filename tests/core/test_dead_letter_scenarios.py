@@ -133,7 +133,7 @@ def test_what_comes_to_the_list_is_what_somebody_should_look_at() -> None:
     """Used-up attempts, timeouts and poison do; a final error, a cancellation and a long wait do not."""
     play("""
         plan free
-        policy max_recoveries=1
+        policy max_recoveries=0
         open ana free credits=99
         submit ana used-up
         submit ana final
@@ -147,8 +147,10 @@ def test_what_comes_to_the_list_is_what_somebody_should_look_at() -> None:
         finish final e1 failed final=yes
         finish away e1 accepted
         finish unwanted e1 cancelled
-        +60s
+        +30s
+        beat slow e1
         recover slow                               -> failed
+        +30s
         recover poison                             -> failed
         recover away                               -> failed
         +30s

@@ -30,7 +30,11 @@ NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
             c.Submit("ana", (NEW,), key="k", reservation_id="r1"),
             Needs(accounts={"ana"}, reservations_of={"ana"}, keys={("ana", "submit", "k")}, reservations={"r1"}),
         ),
-        (c.Claim("w1", ("gpu", "cpu"), 3), Needs(pools={"gpu", "cpu"}, ready={"gpu": 3, "cpu": 3})),
+        (
+            c.Claim("w1", ("gpu", "cpu"), 3),
+            Needs(pools={"gpu", "cpu"}, ready={"gpu": 3, "cpu": 3}, suspects={"gpu", "cpu"}),
+        ),
+        (c.Claim("w1", ("gpu",), 3, keeps_apart=True), Needs(pools={"gpu"}, ready={"gpu": 3})),
         (c.ClaimJob("w1", "gpu", "j1"), Needs(owned_jobs={"j1"}, payloads={"j1"}, pools={"gpu"}, ready={"gpu": 1})),
         (c.Heartbeat("j1", 1, starts=True), Needs(jobs={"j1"})),
         (c.Report("j1", 1, 50), Needs(jobs={"j1"})),

@@ -75,12 +75,70 @@ def test_failures_and_recoveries_are_counted_apart() -> None:
 def test_how_many_lost_workers_make_poison_is_a_setting() -> None:
     play("""
         plan free
-        policy max_recoveries=1
+        policy max_recoveries=2
         open ana free credits=9
         submit ana j1
         claim gpu w1                               -> j1
         +60s
+        recover j1                                 -> requeued
+        claim gpu w1                               -> j1
+        +60s
         recover j1                                 -> failed refunded=1
+    """)
+
+
+@pytest.mark.req("B4")
+def test_a_job_that_was_lost_beside_others_does_not_end_for_it() -> None:
+    """However low the limit is: the next run, which is alone, says whether it is guilty."""
+    play("""
+        plan free
+        policy max_recoveries=1
+        open ana free credits=9
+        submit ana guilty
+        submit ana innocent
+        claim gpu w1 limit=2                       -> guilty, innocent
+        +60s
+        recover guilty                             -> requeued
+        recover innocent                           -> requeued
+        claim gpu w1                               -> guilty
+        +60s
+        recover guilty                             -> failed refunded=1
+        claim gpu w1                               -> innocent
+        finish innocent e2 completed               -> completed
+    """)
+
+
+@pytest.mark.req("B4")
+def test_work_that_must_not_be_repeated_ends_with_its_first_lost_run() -> None:
+    play("""
+        plan free
+        policy max_recoveries=0
+        open ana free credits=9
+        submit ana j1 cost=5
+        submit ana j2
+        claim gpu w1 limit=2                       -> j1, j2
+        finish j2 e1 interrupted                   -> queued
+        +60s
+        recover j1                                 -> failed refunded=5
+        job j1                                     -> failed recoveries=1 dead=yes
+    """)
+
+
+@pytest.mark.req("B4")
+def test_a_claim_that_keeps_suspects_apart_passes_them_over() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1
+        submit ana j2
+        submit ana j3
+        claim gpu w1                               -> j1
+        +60s
+        recover j1                                 -> requeued
+        claim gpu w2 apart=yes                     -> j2
+        together
+            claim gpu w2 apart=yes                 -> j3
+            claim gpu w3                           -> j1
     """)
 
 

@@ -652,6 +652,8 @@ def questions() -> dict[str, Question]:
         "the queue counted": Question(q.GetQueueCounts(2**40), 10),
         "what alerts are made of": Question(q.GetAlertCounts(600_000, 300_000, 50), 50),
         "workers that were heard of": Question(q.ListWorkersSeen(2**50), 50),
+        "the jobs with a lost run": Question(q.ListSuspects(("gpu", "cpu"), 50), 50),
+        "what a worker holds": Question(q.GetCompany("worker-7"), 1),
         "a part for verify": Question(q.GetState(name, 10, texts=True), 10 * 150),
         "the look at all that waits": Question(q.GetWaiting(), 10),
     }

@@ -119,6 +119,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "depth of a pool": nature(held, "counts what is held, as every claim does"),
         "pools": nature(waiting, "counts what is ready and parked in each", "parked"),
         "pools without what waits": nature(held, "counts what is held in each", "leases"),
+        "what a worker holds": nature(held, "counts what one of them holds", "leases"),
         "workers": nature(
             held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts", "leases"
         ),

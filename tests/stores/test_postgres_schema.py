@@ -185,6 +185,8 @@ QUESTIONS: list[q.Query[Any]] = [
     q.GetBacklog(3),
     q.GetTotal(),
     q.ListWorkersSeen(7, 3),
+    q.ListSuspects(("gpu", "cpu"), 3),
+    q.GetCompany("w1"),
     q.ListHooks(("a", "b"), True, 3),
     q.ListAudit(),
     q.ListAudit(7, 3),

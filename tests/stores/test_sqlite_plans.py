@@ -105,6 +105,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "pools": nature(waiting, "counts what is ready and parked in each"),
         "pools without what waits": nature(held, "counts what is held in each"),
         "workers": nature(held, "counts what each of them holds"),
+        "what a worker holds": nature(held, "counts what one of them holds"),
         "figures": nature(waiting, "counts all that is active"),
         "the queue counted": nature(waiting, "counts what waits, now and then"),
         "what alerts are made of": nature(held, running),

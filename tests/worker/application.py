@@ -8,6 +8,7 @@ import gc
 import json
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -206,6 +207,18 @@ async def waits(job: JobContext, gate: str) -> str:
     deed("began", job.id)
     await passed(gate)
     return "done"
+
+
+@tool(cost=1)
+async def takes_a_while(job: JobContext) -> str:
+    await asyncio.sleep(0.3)
+    return "done"
+
+
+@tool(cost=1)
+async def kills(job: JobContext) -> None:
+    await asyncio.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @tool(cost=4, timeout=2.0)

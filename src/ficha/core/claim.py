@@ -15,6 +15,7 @@ from .policy import MILLISECOND
 from .records import HELD, Content, Job, Leased, Parked, Ready
 from .refusals import no_job, no_pool
 from .rule import Needs, Rule
+from .suspects import is_suspect
 from .workspace import Workspace
 
 
@@ -27,8 +28,13 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
     answered: list[str] = []
     pools = _open_pools(ws, command.pools)
     # At most `limit` jobs are examined: so many were loaded for this claim, whatever else its group decides.
+    suspects: list[Job] = []
     for _ in range(command.limit):
         job = ws.claimable.next_ready(pools)
+        while job is not None and command.keeps_apart and is_suspect(job):
+            # Another claim of this group asked for suspects too.
+            suspects.append(job)
+            job = ws.claimable.next_ready(pools)
         if job is None:
             break
         if job.spec.content_hash is not None and (equal := ws.content(job.spec)) is not None:
@@ -40,6 +46,8 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
         leases.append(_lease(ws, job, command.worker, command.starts))
         if not _has_slot(ws, job.spec.pool):
             pools = _open_pools(ws, pools)
+    for job in suspects:
+        ws.claimable.add(job)
     return Claimed(tuple(leases), tuple(behind), tuple(answered))
 
 
@@ -104,6 +112,8 @@ def _needs_ready(wanted: Needs, command: Claim) -> None:
     wanted.pools.update(command.pools)
     for pool in command.pools:
         wanted.ready[pool] = wanted.ready.get(pool, 0) + command.limit
+    if not command.keeps_apart:
+        wanted.suspects.update(command.pools)
 
 
 def _needs_job(wanted: Needs, command: ClaimJob) -> None:

@@ -24,6 +24,7 @@ from .promote import promote
 from .records import HELD, Awaiting, Content, Job, Leased, Parked, PendingHook, Ready
 from .refusals import lease_lost, no_job
 from .rule import Audited, Needs, Rule
+from .suspects import runs_alone
 from .workspace import Workspace
 
 
@@ -65,7 +66,7 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
         case AcceptedByProvider():
             return _accept(ws, job, command.ending)
         case Interrupted(reason, lost):
-            return take_back(ws, job, reason, lost=lost)
+            return take_back(ws, job, reason, lost=lost, is_its_own=lost)
         case TimedOut():
             return time_out(ws, job)
         case _ as never:
@@ -198,15 +199,20 @@ def _accept(ws: Workspace, job: Job, ending: AcceptedByProvider) -> Finished | R
     return Finished(job, True, 0, ws.owner(job).balance)
 
 
-def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
-    """Returns a job whose run was interrupted to the queue. After too many lost runs the job is poison."""
+def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool, is_its_own: bool = False) -> Finished:
+    """Returns a job whose run was interrupted to the queue. After too many lost runs the job is poison.
+
+    is_its_own: the worker lives, and reports that a process is dead which ran this job alone.
+    """
     lease = job.place
     if not isinstance(lease, Leased):
         return unchanged(ws, job)
-    if lost and job.recoveries + 1 >= ws.policy.max_recoveries:
+    if lost and _is_poison(ws, job, is_its_own):
         job = replace(job, recoveries=job.recoveries + 1)
-        lost_runs = f"{job.recoveries} runs were lost with their process"
-        words = f"{lost_runs}, so the job is taken for poison; the last: {reason}"
+        words = f"its run was lost with its process, and is not repeated (max_recoveries=0): {reason}"
+        if ws.policy.recoveries_of(job.spec.tool) > 0:
+            lost_runs = f"{job.recoveries} runs were lost with their process"
+            words = f"{lost_runs}, so the job is taken for poison; the last: {reason}"
         return fail(ws, job, words, dead=True, for_user=False)
     job = states.taken_back(job, Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now)), lost=lost)
     ws.put_job(job)
@@ -216,6 +222,14 @@ def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
     else:
         ws.add_event(job, "returned", **said)
     return Finished(job, True, 0, ws.owner(job).balance)
+
+
+def _is_poison(ws: Workspace, job: Job, is_its_own: bool) -> bool:
+    """Whether a job whose run was lost is not run again. Jobs that were lost together may be each other's victims."""
+    most = ws.policy.recoveries_of(job.spec.tool)
+    if most == 0 or (is_its_own and job.recoveries + 1 >= most):
+        return True
+    return not is_its_own and runs_alone(ws.policy, job.spec.tool, job.recoveries)
 
 
 def _if_any(**told: str | None) -> dict[str, str]:

@@ -166,7 +166,9 @@ class Policy(Struct, frozen=True):
     """The configuration that the rules use.
 
     lease_ms: how long a worker holds a job without a heartbeat. Defaults to 60 s.
-    max_recoveries: lost runs after which a job is poison. Defaults to 3.
+    max_recoveries: lost runs after which a job is poison, if it was alone in its process in the last of them; 0: a job
+        whose run is lost is never run again. Defaults to 3.
+    tool_recoveries: the same for single tools. Defaults to none.
     stuck_ms: a held job whose heartbeat is older is recovered, whatever its lease says. Defaults to 10 minutes.
     max_age_ms: a job first started longer ago is ended as failed. Defaults to 24 hours.
     key_ttl_ms: how long an idempotency key is kept. Defaults to 24 hours.
@@ -206,6 +208,7 @@ class Policy(Struct, frozen=True):
     plans: Mapping[str, Plan]
     lease_ms: int = 60_000
     max_recoveries: int = 3
+    tool_recoveries: Mapping[str, int] = {}
     stuck_ms: int = 600_000
     max_age_ms: int = 86_400_000
     key_ttl_ms: int = 86_400_000
@@ -241,6 +244,10 @@ class Policy(Struct, frozen=True):
     def declared_plans(self) -> list[Plan]:
         """The plans that an account can be given: all but Ficha's own."""
         return [plan for name, plan in self.plans.items() if not name.startswith(OWN_PREFIX)]
+
+    def recoveries_of(self, tool: str) -> int:
+        """The tool's `max_recoveries`."""
+        return self.tool_recoveries.get(tool, self.max_recoveries)
 
     def is_declared(self, plan: str) -> bool:
         return plan in self.plans and not plan.startswith(OWN_PREFIX)

@@ -42,6 +42,7 @@ class Needs(Struct):
     changed_pools: those among them that one of the commands may change, locked also where they have no limit.
     ready: how many of the best ready jobs of each pool, with payload and, where it has a limit or may get one, the
         pool's occupied slots; rows that another transaction holds are skipped.
+    suspects: pools of which suspects are wanted among the ready jobs; of others they are left out.
     contents: (tool, content hash), with the result; and those of all loaded jobs that may be claimed
         (`Snapshot.add_contents`).
     keyed: records of rare kinds, by kind and key, locked (`find` adds one).
@@ -65,6 +66,7 @@ class Needs(Struct):
     pools: set[str] = field(default_factory=set)
     changed_pools: set[str] = field(default_factory=set)
     ready: dict[str, int] = field(default_factory=dict)
+    suspects: set[str] = field(default_factory=set)
     contents: set[ContentName] = field(default_factory=set)
     keyed: set[KeyedName] = field(default_factory=set)
     batches: set[str] = field(default_factory=set)

@@ -24,6 +24,7 @@ from ..job_log import fields_of
 from ..redaction import redacted
 from ..store.base import GetJobs, ListRunEvents
 from .base import Operations, answer
+from .suspects import claimed_apart
 
 log = logging.getLogger("ficha.job")
 
@@ -50,16 +51,28 @@ AnyLease = Lease | LeaseName
 
 class LeaseOperations(Operations):
     async def claim(
-        self, pools: str | Sequence[str], *, limit: int = 1, worker: str, starts: bool = False
+        self,
+        pools: str | Sequence[str],
+        *,
+        limit: int = 1,
+        worker: str,
+        starts: bool = False,
+        keeps_apart: bool = False,
     ) -> list[Lease]:
         """Claims up to `limit` ready jobs, best rank first. An empty list means that there is nothing to do now.
 
-        With `starts` the claim also marks the jobs as started: no `start` has to follow for each.
+        With `starts` the claim also marks the jobs as started: no `start` has to follow for each. A job with a lost run
+        is given only to a worker that holds no other jobs, and nothing is given beside it: the worker is known by its
+        name. With `keeps_apart` the caller sees to this itself, and gets no job with a lost run.
         """
         names, most = arg.names(pools, "pool"), arg.count(limit, "limit", self.limits.claim_jobs)
+        if not keeps_apart:
+            apart = await claimed_apart(self.engine, names, most, arg.name(worker, "a worker"), starts=starts)
+            if apart is not None:
+                return apart
         leases: list[Lease] = []
         while True:
-            command = c.Claim(arg.name(worker, "a worker"), names, most - len(leases), starts)
+            command = c.Claim(arg.name(worker, "a worker"), names, most - len(leases), starts, keeps_apart=True)
             claimed = await self._ask(command, Claimed)
             leases += map(Lease.of, claimed.leases)
             if not claimed.behind:
@@ -77,6 +90,7 @@ class LeaseOperations(Operations):
             arg.names(pools, "pool"),
             arg.count(limit, "limit", self.limits.claim_jobs),
             starts=True,
+            keeps_apart=True,
         )
         return StandingClaim(self.engine.stand(command))
 

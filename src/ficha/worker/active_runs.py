@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from .. import job_log, tracing
+from ..core.suspects import is_suspect
 from ..engine.views import Lease
 from ..errors import Refused
 from ..operations import LeaseOperations
@@ -67,6 +68,7 @@ class ActiveRuns:
         self._changed = changed
         self._gives_up = gives_up
         self._runs: dict[str, Run] = {}
+        self._suspects: set[str] = set()
         self._busy = 0
         self._tasks: dict[asyncio.Task[None], Sequence[Run]] = {}
         self._pid = os.getpid()
@@ -80,6 +82,11 @@ class ActiveRuns:
         """Whether no job is held and every end is written."""
         # Tasks do not count: a handler that was given up may never end.
         return not self._runs and not self._completer.unwritten
+
+    @property
+    def has_suspects(self) -> bool:
+        """Whether a job is held that has lost a run: nothing may run beside it."""
+        return bool(self._suspects)
 
     def free_slots(self) -> int:
         """How many more jobs can be started now."""
@@ -106,6 +113,8 @@ class ActiveRuns:
         if tracing.active is not None:
             self._trace(tracing.active, run)
         self._runs[lease.job_id] = run
+        if is_suspect(run.lease.claimed.job):
+            self._suspects.add(lease.job_id)
         self._busy += 1
         self._renewer.keep(lease, tool.timeout)
         self._deadlines.add(run, tool.timeout)
@@ -217,6 +226,7 @@ class ActiveRuns:
         self._renewer.forget(run.lease)
         if self._runs.get(run.lease.job_id) is run:
             del self._runs[run.lease.job_id]
+            self._suspects.discard(run.lease.job_id)
         self._changed.set()
 
     # Stopping

@@ -26,6 +26,7 @@ from .registration import Registration
 from .renewer import OpenOperations, Renewer
 from .setups import Setups
 from .starter import Starter
+from .suspect_room import LOOK_S, SuspectRoom
 from .wake_event import WakeEvent
 
 log = logging.getLogger("ficha.worker")
@@ -128,6 +129,7 @@ class WorkerLoop:
             changed=self._changed,
             gives_up=self._gives_up,
         )
+        self._room = SuspectRoom(self._operations.engine, self._name)
         ran = 0
         async with registration.deregistering(self._operations), renewer.running():
             ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
@@ -186,12 +188,15 @@ class WorkerLoop:
         while self._stops_at is None and time.monotonic() < ends_at:
             self._changed.clear()
             heard = self._operations.work_heard(self._pools)
-            free = self._runs.free_slots()
             pools = self._setups.open_pools(self._pools)
+            if not self._runs.is_idle or self._room.is_made:
+                await self._room.look(pools)
+            free = self._free_slots()
             if due_within_s is not None and not pools and self._runs.is_idle:
                 break
             if free <= 0 or not pools:
-                await self._wait(min(ends_at - time.monotonic(), self._setups.next_try_s()), None)
+                most_s = LOOK_S if self._room.is_made else FOREVER_S
+                await self._wait(min(ends_at - time.monotonic(), self._setups.next_try_s(), most_s), None)
                 continue
             if not is_drained:
                 leases = await self._claim(pools, free)
@@ -222,7 +227,7 @@ class WorkerLoop:
             if pools != self._setups.open_pools(self._pools):
                 continue  # Another pool was opened during the claim.
             # The queue is empty for now. A finished job may free a slot of a pool, but that sends a hint as well.
-            free = self._runs.free_slots()
+            free = 0 if self._room.is_made else self._free_slots()
             wait_s = min(POLL_S, ends_at - time.monotonic(), self._setups.next_try_s())
             granted = await self._wait_for_work(pools, free, wait_s, heard, for_ends=due_within_s is not None)
             ran += granted
@@ -252,9 +257,20 @@ class WorkerLoop:
         """Whether the time to wait for an unreachable database is up."""
         return self._stops_at is not None and time.monotonic() > self._stops_at + active_runs.STOPPING_S
 
+    def _free_slots(self) -> int:
+        """How many more jobs may be claimed now: none beside suspects, or while room is made for them."""
+        is_closed = self._runs.has_suspects or (self._room.is_made and not self._runs.is_idle)
+        return 0 if is_closed else self._runs.free_slots()
+
     async def _claim(self, pools: tuple[str, ...], free: int) -> list[Lease] | None:
         """Claims and begins jobs; None if the claim failed."""
-        return await self._leases(self._operations.claim(pools, limit=free, worker=self._name, starts=True))
+        leases: list[Lease] | None = []
+        if not self._room.is_made:
+            claim = self._operations.claim(pools, limit=free, worker=self._name, starts=True, keeps_apart=True)
+            leases = await self._leases(claim)
+        if leases == [] and self._runs.is_idle:
+            leases = await self._leases(self._room.claim(pools, free))
+        return leases
 
     async def _leases(self, claim: Coroutine[Any, Any, list[Lease]]) -> list[Lease] | None:
         asked = asyncio.ensure_future(claim)

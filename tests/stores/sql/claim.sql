@@ -11,14 +11,14 @@ SELECT 'pools', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 WITH candidates AS MATERIALIZED (
     SELECT r.*
-    FROM unnest($1::text[], $2::text[]::bigint[]) AS w(pool, most)
+    FROM unnest($1::text[], $2::text[]::bigint[], $6::text[]::bigint[]) AS w(pool, most, losses)
     CROSS JOIN LATERAL (
         SELECT found.*
         FROM unnest($3::text[], $4::text[]::bigint[], $5::text[]::bigint[]) AS s(pool, first, beyond)
         CROSS JOIN LATERAL (
             SELECT ready.*
             FROM ficha.ready
-            WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
+            WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond AND recoveries <= w.losses
             ORDER BY rank, job_id
             LIMIT w.most
             FOR UPDATE SKIP LOCKED
@@ -51,14 +51,14 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, 0, NULL::text, ROW (q.name, (SELECT count(*) FROM ficha.leases WHERE leases.pool = q.name))
 FROM ficha.pools q
-WHERE q.name = ANY ($1::text[]) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ($6::text[]))
+WHERE q.name = ANY ($1::text[]) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ($7::text[]))
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, 1, NULL::text, ROW (k.name, k.slots, k.resized, k.paused)
 FROM ficha.pools k
-WHERE k.name = ANY ($7::text[])
+WHERE k.name = ANY ($8::text[])
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,

@@ -7,12 +7,14 @@ from .base import Command
 
 
 class Claim(Command, frozen=True):
-    """Leases up to `limit` ready jobs of the pools, best rank first. With `starts`, their handlers begin at once."""
+    """Leases up to `limit` ready jobs of the pools, best rank first. With `starts`, their handlers begin at once; with
+    `keeps_apart`, suspects are left out (see `suspects.py`)."""
 
     worker: str
     pools: tuple[str, ...]
     limit: int = 1
     starts: bool = False
+    keeps_apart: bool = False
 
 
 class ClaimJob(Command, frozen=True):

@@ -123,6 +123,7 @@ from .store import (
     no_hints,
     wall_clock,
 )
+from .suspects import Company, GetCompany, ListSuspects
 from .waiting import COMMITS_AVERAGED, Due, GetDue, GetStats, GetWaiting, Stats, Waiting
 from .webhooks import GetWebhookEndpoints, ListDeliveries, ListDueDeliveries, ListOldDeliveries
 
@@ -148,6 +149,7 @@ __all__ = [
     "CommitFigures",
     "CommitUnknown",
     "Committed",
+    "Company",
     "CountCheckpoints",
     "CountHooks",
     "CountJobs",
@@ -168,6 +170,7 @@ __all__ = [
     "GetApiKey",
     "GetBacklog",
     "GetBatch",
+    "GetCompany",
     "GetDue",
     "GetFigurePoint",
     "GetFileUsage",
@@ -231,6 +234,7 @@ __all__ = [
     "ListSchedules",
     "ListSessionJobs",
     "ListSteps",
+    "ListSuspects",
     "ListWorkers",
     "ListWorkersSeen",
     "LockHeld",

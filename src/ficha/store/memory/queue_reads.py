@@ -18,6 +18,7 @@ from ...core.records import (
     Ready,
 )
 from ...core.recover import over_at
+from ...core.suspects import Suspect, is_suspect
 from .. import base as q
 from ..waiting_columns import Lines
 from .job_reads import is_silent
@@ -133,10 +134,24 @@ def _get_stats(store: MemoryStore, query: q.GetStats) -> q.Stats:
     )
 
 
+def _list_suspects(store: MemoryStore, query: q.ListSuspects) -> list[Suspect]:
+    ready = [store.state.jobs[key] for pool in query.pools for key in store.ready[pool]]
+    found = sorted(filter(is_suspect, ready), key=lambda job: store.claim_order(job.id))
+    return [Suspect(job.id, job.spec.pool, job.spec.tool, job.recoveries) for job in found[: query.limit]]
+
+
+def _get_company(store: MemoryStore, query: q.GetCompany) -> q.Company:
+    jobs = store.state.jobs.values()
+    held = [job for job in jobs if isinstance(job.place, Leased) and job.place.worker == query.worker]
+    return q.Company(len(held), sum(map(is_suspect, held)))
+
+
 QUEUE_READS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.ListPools: _list_pools,
     q.ListWorkers: _list_workers,
     q.GetWaiting: _get_waiting,
     q.GetDue: _get_due,
     q.GetStats: _get_stats,
+    q.ListSuspects: _list_suspects,
+    q.GetCompany: _get_company,
 }

@@ -17,6 +17,7 @@ from ...core.policy import MILLISECOND
 from ...core.records import WAITING, Awaiting, Entry, EntryKind, Event, Figures, Job, Leased, Parked, Ready
 from ...core.snapshot import Changes, JobChange, Snapshot
 from ...core.split_requests import active_parts, has_parts
+from ...core.suspects import is_suspect
 from ...core.worker_counts import added
 from .. import base
 from ..base import Clock, Commit, Committed, Decide, Hints, Query, StoreError, no_hints, wall_clock
@@ -102,7 +103,7 @@ class MemoryStore:
         accounts = needs.accounts | owners | holders
         keys = {name: state.keys.get(name) for name in needs.keys}
         parked = self._parked_jobs(needs, accounts)
-        ready = {pool: self._in_claim_order(self.ready[pool], limit) for pool, limit in needs.ready.items()}
+        ready = {pool: self._claimable(pool, limit, needs) for pool, limit in needs.ready.items()}
         named = {key.job_id for key in keys.values() if key is not None and key.job_id is not None}
         listed = {job_id for jobs in (*parked.values(), *ready.values()) for job_id in jobs}
         claimable = listed if needs.ready else set()
@@ -153,6 +154,12 @@ class MemoryStore:
 
     def _in_claim_order(self, job_ids: set[str], limit: int) -> list[str]:
         return nsmallest(limit, job_ids, key=self.claim_order)
+
+    def _claimable(self, pool: str, limit: int, needs: Needs) -> list[str]:
+        jobs = self.ready[pool]
+        if pool not in needs.suspects:
+            jobs = {key for key in jobs if not is_suspect(self.state.jobs[key])}
+        return self._in_claim_order(jobs, limit)
 
     def claim_order(self, job_id: str) -> tuple[int, str]:
         place = self.state.jobs[job_id].place

@@ -19,6 +19,7 @@ from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import Account, AnyKeyed, Awaiting, Job, KeyedName, Leased, Ready
 from ...core.snapshot import Snapshot
 from ...core.split_requests import has_parts
+from ...core.suspects import LOST_RUNS_MOST
 from ..base import Clock, Transient
 from ..keyed.tables import KEYED
 from ..sql.jobs import job_of
@@ -131,7 +132,8 @@ async def _read(
 def candidate_values(needs: Needs, stretches: Stretches) -> list[list[str]]:
     """The parameters of the statement for claim candidates."""
     listed = columns((stretch for found in stretches.values() for stretch in found), 3)
-    return [*columns(needs.ready.items(), 2), *listed]
+    losses = [str(LOST_RUNS_MOST if pool in needs.suspects else 0) for pool in needs.ready]
+    return [*columns(needs.ready.items(), 2), *listed, losses]
 
 
 def columns(tuples: Iterable[tuple[Any, ...]], width: int) -> list[list[str]]:

@@ -224,16 +224,17 @@ def ready_jobs(more: str = "") -> str:
 
 
 def candidates(more: str = "", lock: str = "") -> str:
-    """The best ready jobs of each pool in {{0}}, at most {{1}}, from the ranges of ranks in {{2}}, {{3}} and {{4}}.
+    """The best ready jobs of each pool in {{0}}, at most {{1}}, from the ranges of ranks in {{2}}, {{3}} and {{4}},
+    with at most {{5}} lost runs.
     MATERIALIZED keeps the planner from running the scan, and so the locking, more than once per pool."""
     return f"""
         candidates AS MATERIALIZED (
-            SELECT r.* FROM unnest({{0}}, {{1}}) AS w (pool, most)
+            SELECT r.* FROM unnest({{0}}, {{1}}, {{5}}) AS w (pool, most, losses)
             CROSS JOIN LATERAL (
                 SELECT found.* FROM unnest({{2}}, {{3}}, {{4}}) AS s (pool, first, beyond)
                 CROSS JOIN LATERAL (
                     SELECT ready.*{more} FROM ficha.ready
-                    WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
+                    WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond AND recoveries <= w.losses
                     ORDER BY rank, job_id LIMIT w.most {lock}
                 ) found
                 WHERE s.pool = w.pool LIMIT w.most
@@ -242,13 +243,13 @@ def candidates(more: str = "", lock: str = "") -> str:
     """
 
 
-CANDIDATE_TYPES: Final = "text bigint text bigint bigint"
+CANDIDATE_TYPES: Final = "text bigint text bigint bigint bigint"
 CANDIDATES: Final = load_part(
     f"{CANDIDATE_TYPES} text",
     ready_jobs(),
     other(
         "q.name, (SELECT count(*) FROM ficha.leases WHERE leases.pool = q.name)",
-        "ficha.pools q WHERE q.name = ANY ({0}) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({5}))",
+        "ficha.pools q WHERE q.name = ANY ({0}) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({6}))",
     ),
     cte=candidates(lock="{skip}"),
     take=_into("occupied", itemgetter(1)),

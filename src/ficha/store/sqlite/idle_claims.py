@@ -50,7 +50,8 @@ class Looks:
 
     def nothing(self, db: apsw.Connection, needs: Needs, now: int) -> Snapshot | None:
         """The snapshot for a group of claims only, if nothing is ready for them; else None."""
-        if not self._looks_first or not needs.ready or needs != Needs(pools=set(needs.ready), ready=needs.ready):
+        claims = Needs(pools=set(needs.ready), ready=needs.ready, suspects=needs.suspects)
+        if not self._looks_first or not needs.ready or needs != claims:
             return None
         marks, asked_at = journal_marks(self._path), time.monotonic()
         if marks != self._marks or self._pools.keys() != needs.pools or asked_at > self._looked_at + STANDS_S:

@@ -12,6 +12,7 @@ from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import Content, Job
 from ...core.snapshot import Snapshot
 from ...core.split_requests import PARTS_SEARCHED, has_parts
+from ...core.suspects import LOST_RUNS_MOST
 from ..account_rows import account_rows, row_counts
 from ..schema_name import in_schema
 from ..sql import tables as t
@@ -36,7 +37,8 @@ PARKED = "SELECT account_id, job_id FROM parked WHERE account_id = ? AND due_at 
 OCCUPIED = "SELECT count(*) FROM leases WHERE pool = ?"
 READY = (
     f"SELECT {job_columns(SQL, 'r')}, j.payload FROM ready r CROSS JOIN jobs j ON j.id = r.job_id "
-    "LEFT JOIN checkpoints c ON c.job_id = r.job_id WHERE r.pool = ? ORDER BY r.rank, r.job_id LIMIT ?"
+    "LEFT JOIN checkpoints c ON c.job_id = r.job_id WHERE r.pool = ? AND r.recoveries <= ? "
+    "ORDER BY r.rank, r.job_id LIMIT ?"
 )
 CONTENTS = (
     "SELECT c.tool, c.content_hash, c.job_id, j.result "
@@ -192,7 +194,7 @@ def _load_ready(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
         if is_counted:
             snapshot.occupied[pool] = db.execute(OCCUPIED, (pool,)).get
         ready = snapshot.ready[pool]
-        for row in db.execute(READY, (pool, limit)):
+        for row in db.execute(READY, (pool, LOST_RUNS_MOST if pool in needs.suspects else 0, limit)):
             job_id = row[0]
             ready.append(job_id)
             jobs[job_id] = job_of(row)

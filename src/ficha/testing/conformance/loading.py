@@ -251,7 +251,7 @@ class LoadingConformance:
             listed = in_order[:limit]
             await assert_loaded(
                 driver,
-                Needs(pools={"gpu"}, ready={"gpu": limit}),
+                Needs(pools={"gpu"}, ready={"gpu": limit}, suspects={"gpu"}),
                 Snapshot(
                     driver.clock(),
                     jobs={job_id: driver.expected.jobs[job_id] for job_id in listed},
@@ -310,12 +310,20 @@ class LoadingConformance:
 
     async def test_only_ready_jobs_are_candidates(self, driver: Driver) -> None:
         places = await one_in_each_place(driver)
-        snapshot = await driver.load(Needs(ready={"gpu": 100, "cpu": 100, "tpu": 100}))
+        snapshot = await driver.load(Needs(ready={"gpu": 100, "cpu": 100, "tpu": 100}, suspects={"cpu"}))
         assert places.ready in snapshot.ready["gpu"]
         assert places.ageing in snapshot.ready["gpu"]
         assert snapshot.ready["cpu"] == [places.recovered]
         assert snapshot.ready["tpu"] == []
         assert len(snapshot.ready["gpu"]) == 3
+
+    async def test_suspects_are_candidates_only_where_they_are_wanted(self, driver: Driver) -> None:
+        places = await one_in_each_place(driver)
+        assert (await driver.load(Needs(ready={"cpu": 1}))).ready == {"cpu": []}
+        after = await submit(driver, pool="cpu")
+        wanted = Needs(ready={"cpu": 1, "gpu": 1}, suspects={"cpu"})
+        assert (await driver.load(wanted)).ready["cpu"] == [places.recovered]
+        assert (await driver.load(Needs(ready={"cpu": 1}))).ready == {"cpu": [after]}
 
     async def test_occupied_slots_of_a_limited_pool_are_those_leased_and_those_with_a_provider(
         self, driver: Driver

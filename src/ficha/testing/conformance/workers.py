@@ -6,7 +6,8 @@ from ...core import commands as c
 from ...core.outcomes import Claimed, Recovered
 from ...core.records import Tally, Worker
 from ...core.snapshot import Changes
-from ...store.base import ListWorkers, WorkerCounts, WorkerList
+from ...core.suspects import Suspect
+from ...store.base import Company, GetCompany, ListSuspects, ListWorkers, WorkerCounts, WorkerList
 from ..comparing import comparable
 from ..driver import Driver
 from .events import KEPT_MS
@@ -84,6 +85,24 @@ class WorkerConformance:
         poison = await tallies(driver, "w2")
         assert (poison["claimed"][0], poison["recovered"][0], poison["failed"][0]) == (3, 2, 1)
         await driver.check()
+
+    async def test_suspects_are_listed_best_first_and_counted_with_what_their_worker_holds(
+        self, driver: Driver
+    ) -> None:
+        await open_house(driver)
+        held = [await lease(driver, worker="w1", pool=pool) for pool in ("cpu", "cpu", "gpu", "gpu")]
+        assert await driver.read(ListSuspects(("cpu", "gpu"), 9)) == []
+        assert await driver.read(GetCompany("w1")) == Company(4, 0)
+        driver.clock.advance(driver.policy.lease_ms / 1_000)
+        await driver.run(*(c.Recover(one.job.id) for one in held[:3]))
+        suspects = [Suspect(one.job.id, one.job.spec.pool, one.job.spec.tool, 1) for one in held[:3]]
+        assert await driver.read(ListSuspects(("cpu",), 9)) == suspects[:2]
+        assert await driver.read(ListSuspects(("gpu", "cpu"), 1)) == suspects[:1]
+        assert await driver.read(GetCompany("w1")) == Company(1, 0)
+        await driver.one(c.ClaimJob("w2", "cpu", held[0].job.id), Claimed)
+        assert await driver.read(ListSuspects(("cpu", "gpu"), 9)) == suspects[1:]
+        assert await driver.read(GetCompany("w2")) == Company(1, 1)
+        assert await driver.read(GetCompany("nobody")) == Company(0, 0)
 
     async def test_counts_add_up_over_groups_and_within_one(self, driver: Driver) -> None:
         await open_house(driver)

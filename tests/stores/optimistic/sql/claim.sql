@@ -1,6 +1,6 @@
 WITH candidates AS MATERIALIZED (
     SELECT r.*
-    FROM unnest($1::text[], $2::text[]::bigint[]) AS w(pool, most)
+    FROM unnest($1::text[], $2::text[]::bigint[], $6::text[]::bigint[]) AS w(pool, most, losses)
     CROSS JOIN LATERAL (
         SELECT found.*
         FROM unnest($3::text[], $4::text[]::bigint[], $5::text[]::bigint[]) AS s(pool, first, beyond)
@@ -8,7 +8,7 @@ WITH candidates AS MATERIALIZED (
             SELECT ready.*,
                 ready.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time())) AS version
             FROM ficha.ready
-            WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
+            WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond AND recoveries <= w.losses
             ORDER BY rank, job_id
             LIMIT w.most
         ) found
@@ -41,7 +41,7 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
     NULL, NULL, NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused),
     q.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))
 FROM ficha.pools q
-WHERE q.name = ANY ($6::text[])
+WHERE q.name = ANY ($7::text[])
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,

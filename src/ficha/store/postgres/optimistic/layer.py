@@ -36,7 +36,7 @@ MOST_JOBS: Final = 1_000
 written."""
 
 _NOBODY: Final[frozenset[str]] = frozenset()
-_SIMPLE: Final = ("accounts", "jobs", "owned_jobs", "keys", "reservations_of", "pools", "ready")
+_SIMPLE: Final = ("accounts", "jobs", "owned_jobs", "keys", "reservations_of", "pools", "ready", "suspects")
 _MORE_THAN_SIMPLE: Final = tuple(name for name in Needs.__struct_fields__ if name not in _SIMPLE)
 
 
@@ -244,7 +244,7 @@ def _is_simple(needs: Needs) -> bool:
 
 def _only_claims(needs: Needs) -> bool:
     """Whether it needs only what claims need, and leases."""
-    others = (name for name in needs.__struct_fields__ if name not in ("ready", "pools", "jobs"))
+    others = (name for name in needs.__struct_fields__ if name not in ("ready", "suspects", "pools", "jobs"))
     return needs.pools == needs.ready.keys() and not any(getattr(needs, name) for name in others)
 
 

@@ -1,0 +1,1 @@
+DROP INDEX IF EXISTS ficha.ready_suspects;

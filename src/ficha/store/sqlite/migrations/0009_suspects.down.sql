@@ -1,0 +1,1 @@
+DROP INDEX ready_suspects;
