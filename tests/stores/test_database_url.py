@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ficha.store.base import StoreError
 from ficha.store.connect import store_for
-from ficha.store.database_url import hidden, without_secrets
+from ficha.store.database_url import hidden, host_by_host, without_secrets
 from tests.support.postgres import Server
 
 SECRET = "hunter2canary"  # noqa: S105 (that is what is looked for)
@@ -107,3 +107,31 @@ async def test_what_the_driver_and_the_database_say_of_a_url_shows_no_secret(
 def test_secrets_are_found_in_the_words_of_others_in_each_of_their_forms() -> None:
     url = "postgresql://ana:a%2Fb%20c@db/f?sslpassword=x%26y+z"
     assert without_secrets("a%2Fb%20c, a/b c, x%26y+z, x&y z, x&y+z", url) == "***, ***, ***, ***, ***"
+
+
+@pytest.mark.parametrize(
+    ("url", "each"),
+    [
+        ("postgresql://u:p@one/shop", ["postgresql://u:p@one/shop"]),
+        (
+            "postgresql://u:p@one:1,[::1]:2/shop?a=b",
+            ["postgresql://u:p@one:1/shop?a=b", "postgresql://u:p@[::1]:2/shop?a=b"],
+        ),
+        (
+            "postgresql://u@/shop?host=/a,/b&x=y",
+            ["postgresql://u@/shop?host=/a&x=y", "postgresql://u@/shop?host=/b&x=y"],
+        ),
+        (
+            "postgresql://u@/shop?host=one,two&port=1,2",
+            ["postgresql://u@/shop?host=one&port=1", "postgresql://u@/shop?host=two&port=2"],
+        ),
+        (
+            "postgresql://u@/shop?host=one,two&port=1",
+            ["postgresql://u@/shop?host=one&port=1", "postgresql://u@/shop?host=two&port=1"],
+        ),
+        ("postgresql://u@/shop?host=/a", ["postgresql://u@/shop?host=/a"]),
+        ("postgresql:///shop", ["postgresql:///shop"]),
+    ],
+)
+def test_a_url_of_several_hosts_is_one_for_each(url: str, each: list[str]) -> None:
+    assert host_by_host(url) == each

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeVar
-from urllib.parse import unquote, unquote_plus, urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
 from .base import StoreError
 
@@ -56,6 +56,23 @@ def url_problem(url: str) -> str | None:
     if "@" in parts.path or "#" in url or (parts.username is None and "@" in parts.query.partition("=")[0]):
         return "its password or user name has characters such as / ? # @ as they are"
     return None
+
+
+def host_by_host(url: str) -> list[str]:
+    """The same URL once for each of its hosts, in order."""
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    if "," in place:
+        return [urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in place.split(",")]
+    given = dict(parameter.partition("=")[::2] for parameter in parts.query.split("&"))
+    hosts, ports = (given.get(name, "").replace("%2C", ",").split(",") for name in ("host", "port"))
+    if place or len(hosts) == 1:
+        return [url]
+    each = zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False)
+    return [
+        urlunsplit(parts._replace(query="&".join(f"{name}={value}" for name, value in {**given, **own}.items())))
+        for own in ({"host": host, **({"port": port} if port else {})} for host, port in each)
+    ]
 
 
 async def naming_no_secret(url: str, connect: Callable[[], Awaitable[T]]) -> T:

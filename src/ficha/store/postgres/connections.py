@@ -19,7 +19,7 @@ import asyncpg
 
 from ...process_name import session_name
 from ..base import Committed, CommitUnknown, StoreError, Unavailable
-from ..database_url import naming_no_secret
+from ..database_url import host_by_host, naming_no_secret
 from ..schema_name import DEFAULT_SCHEMA, in_schema
 from .errors import after_commit, is_lost, translated
 
@@ -56,6 +56,9 @@ BEGIN_READING: Final = (
 _ROLLBACK_S: Final = 5.0
 TIMEOUT_S: Final = 60.0
 """How long to wait for a database that does not answer."""
+CONNECT_S: Final = 10.0
+HOST_S: Final = 3.0
+"""How long connecting may take, and to each of several hosts."""
 
 
 class Connections:
@@ -295,9 +298,8 @@ def connector(url: str, *, schema: str, prepared: bool, timeout_s: float | None 
     if schema != DEFAULT_SCHEMA:
         options["connection_class"] = connection_in(schema)
     connect = partial(
-        asyncpg.connect,
-        url,
-        timeout=10,
+        _first_that_fits,
+        host_by_host(url) if "prefer-standby" not in url else [url],
         command_timeout=timeout_s,
         # A group's statement is long and depends only on which kinds of commands it has, so many texts are cached.
         statement_cache_size=256 if prepared else 0,
@@ -306,6 +308,18 @@ def connector(url: str, *, schema: str, prepared: bool, timeout_s: float | None 
         **options,
     )
     return partial(naming_no_secret, url, connect)
+
+
+async def _first_that_fits(urls: list[str], **options: Any) -> Connection:
+    """Tries the hosts of a URL in order, each for its own time: the driver has one for all of them, so a host that
+    swallows what is sent to it would keep it from the others."""
+    for number, url in enumerate(urls, 1):
+        try:
+            return await asyncpg.connect(url, timeout=CONNECT_S if len(urls) == 1 else HOST_S, **options)
+        except (OSError, TimeoutError, asyncpg.CannotConnectNowError, asyncpg.InternalClientError):
+            if number == len(urls):
+                raise
+    raise AssertionError("a URL has a host")
 
 
 def connection_in(schema: str) -> Any:

@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 _MARKER: Final = sql_file(__package__, "marker")
 _MARKER_WAIT_S: Final = 90.0
+_CONFIRM: Final = "SELECT FROM ficha.commits WHERE committer = $1::text::uuid AND sequence = $2 FOR UPDATE"
 _PRUNE: Final = sql_file(__package__, "prune")
 _FOLD_COUNTS: Final = sql_file(__package__, "fold_counts")
 _NOTIFY: Final = sql_file(__package__, "notify").format(channel=CHANNEL)
@@ -169,7 +170,13 @@ class PostgresStore(PostgresMigrator):
                     with speaking(connection):
                         is_marked = await connection.fetchval(_MARKER, committer, number) is None
                         now = await reads.database_now(connection, self._clock)
-                    if not is_marked and now - self._begun.get(committer, now) > base.ASKED_MS * MILLISECOND:
+                    if is_marked:
+                        # It may have been committed here alone, where a synchronous standby is awaited and the wait was
+                        # broken off. A later commit is answered only once the standby has both.
+                        with speaking(connection):
+                            await connection.execute(_CONFIRM, committer, number)
+                        await commit(connection)
+                    elif now - self._begun.get(committer, now) > base.ASKED_MS * MILLISECOND:
                         raise CommitUnknown(f"transaction {number} of {committer} began too long ago: outcome unknown")
                     return is_marked
             except Transient as error:
