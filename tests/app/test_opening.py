@@ -12,7 +12,7 @@ import pytest
 
 from ficha import Ficha, Lease, Overloaded, Pool
 from ficha.core import commands as c
-from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Unavailable
+from ficha.store.base import CommitUnknown, ReadOnly, SchemaMismatch, StoreError, Unavailable
 from tests.support.postgres import Server
 from tests.support.shop import claim_one, shop, state
 
@@ -278,7 +278,7 @@ async def test_a_file_that_may_only_be_read(open_folder: Path, request: pytest.F
     file.chmod(0o444)
     os.chmod(open_folder, 0o555)  # noqa: S103 (it takes away, for the test that needs it)
     request.getfixturevalue("ordinary_user")
-    await refused(f"sqlite:///{file}", Unavailable, "the file and its folder must be writable for this user")
+    await refused(f"sqlite:///{file}", ReadOnly, "the file and its folder must be writable for this user")
 
 
 async def test_a_file_that_may_not_be_looked_at(open_folder: Path, request: pytest.FixtureRequest) -> None:

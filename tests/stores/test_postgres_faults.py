@@ -17,6 +17,7 @@ from ficha.store.base import (
     CommitUnknown,
     Decision,
     DiskFull,
+    LockHeld,
     ReadOnly,
     SchemaMismatch,
     StoreError,
@@ -273,7 +274,7 @@ async def test_tables_that_are_gone_are_a_mismatch_of_schemas(postgres_url: str)
     [
         (asyncpg.SerializationError("x"), Transient),
         (asyncpg.DeadlockDetectedError("x"), Transient),
-        (asyncpg.LockNotAvailableError("x"), Transient),
+        (asyncpg.LockNotAvailableError("x"), LockHeld),
         (asyncpg.QueryCanceledError("x"), Transient),
         (asyncpg.AdminShutdownError("x"), Unavailable),
         (asyncpg.CannotConnectNowError("x"), Unavailable),
