@@ -264,7 +264,7 @@ export class Follower {
 
   #read(message: Message, reading: { isCaughtUp: boolean; wait: number | undefined; token: string | undefined }): void {
     if (this.#isOver) return;
-    if (message.id) {
+    if (message.id && message.event !== "end") {
       const number = Number(message.id);
       if (number <= this.#last) return;
       this.#last = number;

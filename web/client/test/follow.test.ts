@@ -29,7 +29,7 @@ const QUICK: Partial<Times> = {
 const WAITS = message("job", jobJson());
 const RUNS = message("job", jobJson({ status: "running", position: null, waiting_for: null, epoch: 1 }));
 const DONE = jobJson({ status: "completed", position: null, waiting_for: null, result: { text: "olá 🖼" }, epoch: 1 });
-const END = message("end", DONE);
+const END = message("end", DONE, "2-end");
 
 let server: HostileServer;
 let states: FollowedState[];

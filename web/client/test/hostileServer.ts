@@ -117,7 +117,7 @@ export function stream(parts: (string | Uint8Array)[], end: "close" | "cut" | "o
   };
 }
 
-export function message(event: string, data: unknown, id?: number): string {
+export function message(event: string, data: unknown, id?: number | string): string {
   return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
