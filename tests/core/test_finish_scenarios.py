@@ -185,12 +185,30 @@ def test_a_handler_may_ask_to_be_run_later_as_often_as_it_likes_within_a_day() -
         clock 16:00
         recover j1                                 -> promoted
         claim gpu w1                               -> j1 epoch=2
-        finish j1 e2 retry after=18h               -> queued
-        +18h
+        finish j1 e2 retry after=17h               -> queued
+        +17h
         recover j1                                 -> promoted
         claim gpu w1                               -> j1 epoch=3
-        finish j1 e3 retry after=1s                -> failed refunded=1
-        job j1        -> failed attempts=0 dead=yes error="still asking to be retried after 24 hours"
+        finish j1 e3 retry after=3600s             -> failed refunded=1
+        job j1  -> failed attempts=0 dead=yes error="asked to be retried later than 24 hours after its first start"
+    """)
+
+
+@pytest.mark.req("B6")
+def test_a_retry_that_would_begin_too_late_ends_the_job_at_once() -> None:
+    """It would be ended when it begins."""
+    play("""
+        plan free
+        policy max_age_ms=1h
+        open ana free credits=9
+        submit ana j1
+        submit ana j2
+        submit ana j3 attempts=3 backoff=2h backoff_max=2h
+        claim gpu w1 limit=3                       -> j1, j2, j3
+        finish j1 e1 retry after=72h               -> failed refunded=1
+        finish j2 e1 retry after=3599s             -> queued
+        finish j3 e1 failed error=boom             -> failed refunded=1
+        job j3                                     -> failed error=boom dead=yes attempts=1
     """)
 
 

@@ -166,3 +166,22 @@ async def test_slots_that_a_test_jumps_over_were_missed(missed: str, days: list[
         sandbox.clock.advance(72 * HOUR)
         await sandbox.run()
         assert await reports(app) == [f"2026-11-{day}T09:00Z" for day in days]
+
+
+async def test_a_retry_days_later_ends_a_job_as_it_does_in_production() -> None:
+    app = Ficha(plans=[Plan("free")], max_age_s=24 * HOUR)
+
+    @app.tool(cost=2)
+    async def sleeper(job: JobContext, days: float) -> Retry | str:
+        return "awake" if job.facts.epoch > 1 else Retry(after=days * 24 * HOUR)
+
+    async with Sandbox(app) as sandbox:
+        await app.open_account("ana", credits=9)
+        began_at = sandbox.clock.now
+        too_late, in_time = [(await app.submit("sleeper", {"days": days}, account="ana")).job_id for days in (3, 0.5)]
+        await sandbox.run()
+        job = await app.job(too_late)
+        assert (job.status, job.refunded) == ("failed", 2)
+        assert job.user_error == "asked to be retried later than 24 hours after its first start"
+        assert (await app.job(in_time)).result == "awake"
+        assert sandbox.clock.now - began_at < 24 * HOUR * 1_000_000

@@ -51,15 +51,17 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
         case Completed():
             return _complete(ws, job, command.ending)
         case Failed(error, final, for_user, traceback):
-            if final or job.attempts + 1 >= job.spec.max_attempts:
+            wait_ms = backoff_ms(job, command.jitter)
+            if final or job.attempts + 1 >= job.spec.max_attempts or _is_too_late(ws, job, wait_ms):
                 return fail(
                     ws, job, error, dead=not final, counts=True, for_user=for_user, **_if_any(traceback=traceback)
                 )
             told = _if_any(user_error=error if for_user else None, traceback=traceback)
-            return _retry(ws, job, backoff_ms(job, command.jitter), failed=True, error=error, **told)
+            return _retry(ws, job, wait_ms, failed=True, error=error, **told)
         case RetryLater(after_ms, reason, unsent):
-            if job.started_at is not None and ws.now - job.started_at >= ws.policy.max_age_ms * MILLISECOND:
-                return fail(ws, job, f"still asking to be retried after {_hours(ws)} hours", dead=True, for_user=True)
+            if _is_too_late(ws, job, after_ms):
+                words = f"asked to be retried later than {_hours(ws):g} hours after its first start"
+                return fail(ws, job, words, dead=True, for_user=True)
             return _retry(ws, job, after_ms, failed=False, error=reason, **({"unsent": True} if unsent else {}))
         case CancelledByHandler(reason):
             return cancel_now(ws, job, reason)
@@ -180,6 +182,12 @@ def _ended(ws: Workspace, job: Job, refunded: int) -> Finished:
     return Finished(ended, True, refunded, ws.owner(job).balance)
 
 
+def _is_too_late(ws: Workspace, job: Job, after_ms: int) -> bool:
+    """Whether a retry that begins so much later would be ended at once, as too long after the job's first start."""
+    due_at = ws.now + max(1, after_ms) * MILLISECOND
+    return job.started_at is not None and due_at - job.started_at >= ws.policy.max_age_ms * MILLISECOND
+
+
 def _retry(ws: Workspace, job: Job, after_ms: int, *, failed: bool, error: str | None, **more: Any) -> Finished:
     due_at = ws.now + max(1, after_ms) * MILLISECOND
     rank, _ = aged_rank(job, ws.plan(ws.owner(job)), ws.now)
@@ -237,8 +245,8 @@ def _if_any(**told: str | None) -> dict[str, str]:
     return {name: text for name, text in told.items() if text is not None}
 
 
-def _hours(ws: Workspace) -> int:
-    return ws.policy.max_age_ms // 3_600_000
+def _hours(ws: Workspace) -> float:
+    return ws.policy.max_age_ms / 3_600_000
 
 
 def _needs(wanted: Needs, command: Finish) -> None:
