@@ -193,9 +193,9 @@ async def test_a_scrape_asks_a_few_bounded_questions_once_a_second(
     # How much work each of them is, however many jobs there are, is in the tests of plans.
     assert {type(query) for query in asked} == {
         *(q.GetFigurePoint, q.GetTotal, q.ListFigures, q.ListAudit, q.ListPools, q.ListWorkersSeen, q.ListProviders),
-        *(q.GetAlertCounts, q.GetBacklog),
+        *(q.GetAlertCounts, q.GetBacklog, q.ListPoolTimes),
     }
-    assert len(asked) == 9
+    assert len(asked) == 10
     assert not any(query.count_waiting for query in asked if isinstance(query, q.ListPools))
 
 
@@ -218,7 +218,7 @@ async def test_a_scrape_that_failed_is_not_kept(app: Ficha, monkeypatch: pytest.
 
 def readings(**more: Any) -> MetricReadings:
     nothing = MetricReadings(
-        DAY, Figures(), (), 0, [], [], q.AlertCounts(0, 0, 0, 0), q.Backlog(DAY, 0, None, 0, None, 0, None), None
+        DAY, Figures(), (), 0, [], [], q.AlertCounts(0, 0, 0, 0), q.Backlog(DAY, 0, None, 0, None, 0, None), [], None
     )
     return replace(nothing, **more)
 

@@ -10,19 +10,21 @@ import pytest
 from msgspec.structs import replace
 
 from ficha.core.alerts import (
+    FAILING,
     FIGURES_LATE_S,
     LATE_MOST,
     RISING,
     SILENT_S,
     SLOW_RUNS,
     STUCK_JOBS,
+    WAIT_S,
     Circumstances,
     PoolLoad,
     alerts,
 )
 from ficha.core.figures import duration_bucket
 from ficha.core.policy import SECOND
-from ficha.core.records import Figures, Pool, Worker
+from ficha.core.records import Figures, JobCounts, Pool, Worker
 
 CONSOLE_PAGES = set(re.findall(r'to: "(/[a-z-]*)"', Path("web/console/src/pages.ts").read_text()))
 NOW = 10**15
@@ -32,6 +34,21 @@ GONE = replace(WORKER, name="w9", seen_at=NOW - SILENT_S * SECOND)
 
 def runs(count: int, seconds: float) -> Figures:
     return Figures(runs={duration_bucket(int(seconds * SECOND)): count})
+
+
+def waits(count: int, seconds: float) -> Figures:
+    return Figures(waits={duration_bucket(int(seconds * SECOND)): count})
+
+
+def ended(*, failed: int, completed: int = 0) -> Figures:
+    """Of one tool, in two plans, beside another tool whose jobs succeed."""
+    return Figures(
+        counts=(
+            JobCounts("pro", "draw", "gpu", failed=failed - 1, completed=completed),
+            JobCounts("free", "draw", "gpu", failed=1),
+            JobCounts("pro", "sing", "gpu", completed=1_000),
+        )
+    )
 
 
 def told(**circumstances: Any) -> list[tuple[str, str]]:
@@ -51,6 +68,19 @@ def told(**circumstances: Any) -> list[tuple[str, str]]:
         ({"pools": (PoolLoad(Pool("gpu", paused=True), 0, 0),)}, None),
         ({"workers": (GONE,)}, "WORKER_SILENT"),
         ({"workers": (replace(GONE, seen_at=GONE.seen_at + 1),)}, None),
+        ({"pools": (PoolLoad(Pool("gpu"), 0, 0, None, NOW - SILENT_S * SECOND),)}, "NO_HEARTBEAT"),
+        ({"pools": (PoolLoad(Pool("gpu"), 0, 0, None, NOW - SILENT_S * SECOND + 1),)}, None),
+        ({"pools": (PoolLoad(Pool("gpu"), 9, 1, NOW - WAIT_S * SECOND),)}, "WAITS_LONG"),
+        ({"pools": (PoolLoad(Pool("gpu"), 9, 1, NOW - WAIT_S * SECOND + 1),)}, None),
+        ({"pools": (PoolLoad(Pool("gpu"), 9, 1, NOW - WAIT_S * SECOND),), "day_before": waits(20, 60)}, "WAITS_LONG"),
+        ({"pools": (PoolLoad(Pool("gpu"), 9, 1, NOW - WAIT_S * SECOND),), "day_before": waits(20, 600)}, None),
+        (
+            {"pools": (PoolLoad(Pool("gpu"), 9, 1, NOW - 10**10),), "day_before": waits(20, 600)},
+            "WAITS_LONG",
+        ),
+        ({"last_hour": ended(failed=FAILING, completed=4 * FAILING - 1)}, "JOBS_FAILING"),
+        ({"last_hour": ended(failed=FAILING, completed=4 * FAILING)}, None),
+        ({"last_hour": ended(failed=FAILING - 1)}, None),
         ({"stuck": STUCK_JOBS}, None),
         ({"stuck": STUCK_JOBS + 1}, "JOBS_STUCK"),
         ({"providers_down": {"fal": None}}, "PROVIDER_DOWN"),

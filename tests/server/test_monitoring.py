@@ -228,6 +228,15 @@ def test_the_rules_have_the_numbers_of_the_console() -> None:
         expression = found[f"Ficha{what.capitalize()}Late"][0]
         assert f"(ficha_{what}_lag_seconds) > {late_s} and" in expression
         assert expression.endswith(f"(ficha_{what}_pending) > {late}")
+    assert f"_timestamp_seconds) > {alerts.SILENT_S} and" in found["FichaHeldJobsSilent"][0]
+    assert f"[5m])) > {alerts.WAIT_S} and" in found["FichaOldestWaitLong"][0]
+    assert f"_wait_seconds) > {alerts.WAIT_TIMES} * " in found["FichaOldestWaitLong"][0]
+    for name in ("FichaJobsFailing", "FichaProviderFailing"):
+        assert f") > {alerts.FAILING_SHARE} and" in found[name][0]
+        assert found[name][0].endswith(f">= {alerts.FAILING}")
+    assert f") > {alerts.SERVER_ERROR_SHARE} and" in found["FichaServerErrors"][0]
+    assert found["FichaServerErrors"][0].endswith(f">= {alerts.SERVER_ERRORS}")
+    assert f") > {alerts.SLOW_ANSWER_S} and" in found["FichaServerSlow"][0]
     assert (alerts.STUCK_JOBS, alerts.LONG_RUN_S, alerts.USUAL_RUN_S, alerts.SILENT_S) == (10, 120, 45, 900)
 
 

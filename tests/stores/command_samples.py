@@ -599,6 +599,7 @@ def questions() -> dict[str, Question]:
         "queued jobs of a session": Question(q.ListSessionJobs(WHALE, "s1"), 50),
         "one message": Question(q.ListDeliveries(id=uuid_of("delivered", 900)), 1),
         "what is overdue": Question(q.GetBacklog(50), 50),
+        "who waits longest": Question(q.ListPoolTimes(), 50),
         "figures of all time": Question(q.GetTotal(), 1),
         "jobs by id": Question(q.GetJobs(some), len(some)),
         "one job": Question(q.GetJobs(some[:1]), 1),

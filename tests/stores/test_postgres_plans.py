@@ -115,6 +115,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "how far commits go": nature(100, "the locks of the whole server are looked through"),
         "files that jobs made": nature(everything, "an operator's question, for which there is no index", "files"),
         "what is overdue": nature(held, running, "leases"),
+        "who waits longest": nature(held, running, "leases"),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "depth of a pool": nature(held, "counts what is held, as every claim does"),
         "pools": nature(waiting, "counts what is ready and parked in each", "parked"),

@@ -183,6 +183,7 @@ QUESTIONS: list[q.Query[Any]] = [
     q.GetQueueCounts(1, (3,), 7),
     q.GetAlertCounts(1, 2, 3),
     q.GetBacklog(3),
+    q.ListPoolTimes(),
     q.GetTotal(),
     q.ListWorkersSeen(7, 3),
     q.ListSuspects(("gpu", "cpu"), 3),

@@ -100,6 +100,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "jobs of a tool that has none": nature(everything, "an operator's question, for which there is no index"),
         "files that jobs made": nature(everything, "an operator's question, for which there is no index"),
         "what is overdue": nature(held, running),
+        "who waits longest": nature(held, running),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "depth of a pool": nature(held, "counts what is held, as every claim does"),
         "pools": nature(waiting, "counts what is ready and parked in each"),

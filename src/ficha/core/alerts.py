@@ -5,6 +5,7 @@ They are computed from a few cheap figures: nothing read for them takes longer w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
@@ -19,6 +20,9 @@ AlertCode = Literal[
     "POOL_WITHOUT_WORKER",
     "POOL_PAUSED",
     "WORKER_SILENT",
+    "NO_HEARTBEAT",
+    "WAITS_LONG",
+    "JOBS_FAILING",
     "JOBS_STUCK",
     "PROVIDER_DOWN",
     "DEAD_LETTERS_RISING",
@@ -48,6 +52,18 @@ SLOW_S: Final = 10.0
 SLOW_TIMES: Final = 2
 """Runs raise an alert if the median of the last hour exceeds that of the day before by at least `SLOW_S`, and is at
 least `SLOW_TIMES` times as long. Both periods need at least `SLOW_RUNS` runs."""
+WAIT_S: Final = 600
+WAIT_TIMES: Final = 4
+"""A pool's longest-waiting job raises an alert if it has waited for `WAIT_S`, and `WAIT_TIMES` as long as 19 of 20 jobs
+of the day before."""
+FAILING: Final = 10
+FAILING_SHARE: Final = 0.2
+"""Failed jobs of a tool raise an alert if they were at least `FAILING` in the last hour, and more than this share of
+those that ended. (For Prometheus: also requests to a provider.)"""
+SERVER_ERRORS: Final = 10
+SERVER_ERROR_SHARE: Final = 0.05
+SLOW_ANSWER_S: Final = 2.5
+"""For Prometheus alone: errors of the server among its answers, and how long 19 of 20 answers may take to begin."""
 FIGURES_LATE_S: Final = 120
 LONG_RUN_S: Final = 120
 USUAL_RUN_S: Final = 45
@@ -68,11 +84,16 @@ class Alert(Struct, frozen=True):
 
 
 class PoolLoad(Struct, frozen=True):
-    """A pool, how many of its jobs are ready, and how many were started in the last minutes."""
+    """A pool, how many of its jobs are ready, and how many were started in the last minutes.
+
+    waiting_since: since when the longest-waiting of them waits. heard_at: when the last heartbeat of a held job came.
+    """
 
     pool: Pool
     ready: int
     started: int
+    waiting_since: int | None = None
+    heard_at: int | None = None
 
 
 class Circumstances(Struct, frozen=True):
@@ -101,7 +122,7 @@ class Circumstances(Struct, frozen=True):
 
 def alerts(seen: Circumstances) -> list[Alert]:
     """Returns the alerts, critical ones first."""
-    found = [*_pools(seen), *_workers(seen), *_jobs(seen), *_beside(seen)]
+    found = [*_pools(seen), *_workers(seen), *_times(seen), *_jobs(seen), *_failing(seen), *_beside(seen)]
     return sorted(found, key=lambda alert: alert.severity != "critical")
 
 
@@ -138,6 +159,36 @@ def _workers(seen: Circumstances) -> Iterator[Alert]:
     else:
         text += "Others serve its pools. Look at the machine; a worker that is gone for good is forgotten after a day."
         yield Alert("WORKER_SILENT", "warning", text, "/workers")
+
+
+def _times(seen: Circumstances) -> Iterator[Alert]:
+    usual = percentile_s(seen.day_before.waits, 0.95)
+    for load in seen.pools:
+        name = load.pool.name
+        if load.heard_at is not None and seen.now - load.heard_at >= SILENT_S * SECOND:
+            text = (
+                f"None of the jobs that are held in the pool {name} had a heartbeat for {SILENT_S // 60} minutes: who "
+                "works on them is gone or hangs. They are recovered when their leases end; look at the machines."
+            )
+            yield Alert("NO_HEARTBEAT", "critical", text, "/workers")
+        if load.waiting_since is None or load.pool.paused:
+            continue
+        waits_s = (seen.now - load.waiting_since) / SECOND
+        if waits_s >= max(WAIT_S, WAIT_TIMES * (usual or 0.0)):
+            text = f"A job in the pool {name} has waited for {waits_s / 60:.0f} minutes"
+            text += "" if usual is None else f"; {usual:.0f} s is usual"
+            yield Alert("WAITS_LONG", "warning", f"{text}. Look for free slots, workers and priorities.", "/pools")
+
+
+def _failing(seen: Circumstances) -> Iterator[Alert]:
+    failed, ended = Counter[str](), Counter[str]()
+    for one in seen.last_hour.counts:
+        failed[one.tool] += one.failed
+        ended[one.tool] += one.completed + one.failed + one.cancelled
+    for tool, count in sorted(failed.items()):
+        if count >= FAILING and count > FAILING_SHARE * ended[tool]:
+            text = f"{count} of the last hour's {ended[tool]} jobs of {tool} failed. See what they have in common."
+            yield Alert("JOBS_FAILING", "warning", text, "/dead-letters")
 
 
 def _jobs(seen: Circumstances) -> Iterator[Alert]:

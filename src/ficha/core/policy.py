@@ -34,8 +34,9 @@ A refund is never refused because of it."""
 
 PRIORITY_MIN: Final = -2048
 PRIORITY_MAX: Final = 2047
-_TIME_BITS: Final = 51
-_LAST_TIME: Final = (1 << _TIME_BITS) - 1
+TIME_BITS: Final = 51
+"""How many of the lowest bits of a rank are its time; the others are its priority."""
+_LAST_TIME: Final = (1 << TIME_BITS) - 1
 _RANK_EPOCH: Final = 1_577_836_800 * SECOND
 """2020-01-01: the rank's time part counts from here and lasts 71 years."""
 
@@ -263,13 +264,18 @@ def priority_of(plan: Plan, offset: int, boost: int) -> int:
 def rank_of(priority: int, created_at: int) -> int:
     """The order of the queue as one number: by priority, then by time of creation."""
     time = created_at - _RANK_EPOCH
-    return (priority << _TIME_BITS) + (0 if time < 0 else _LAST_TIME if time > _LAST_TIME else time)
+    return (priority << TIME_BITS) + (0 if time < 0 else _LAST_TIME if time > _LAST_TIME else time)
+
+
+def waiting_since(rank: int) -> int:
+    """From when on a job with this rank waits in its priority."""
+    return _RANK_EPOCH + (rank & _LAST_TIME)
 
 
 def ranks_of_priority(rank: int) -> tuple[int, int]:
     """The lowest rank of the same priority, and the lowest of the next one."""
-    priority = rank >> _TIME_BITS
-    return priority << _TIME_BITS, (priority + 1) << _TIME_BITS
+    priority = rank >> TIME_BITS
+    return priority << TIME_BITS, (priority + 1) << TIME_BITS
 
 
 def aged_rank(job: Job, plan: Plan | None, now: int, behind: int = 0) -> tuple[int, int | None]:

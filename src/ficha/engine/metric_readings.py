@@ -30,6 +30,7 @@ class MetricReadings(Struct, frozen=True):
     workers: list[Worker]
     counts: q.AlertCounts
     backlog: q.Backlog
+    times: list[q.PoolTimes]
     verified: AuditLine | None
 
 
@@ -48,5 +49,6 @@ async def metric_readings(reader: q.Reader, stuck_ms: int) -> MetricReadings:
         await read(q.ListWorkersSeen(point.now - SEEN)),
         await read(q.GetAlertCounts(stuck_ms, LATE_MS, COUNTED)),
         await read(q.GetBacklog(COUNTED)),
+        await read(q.ListPoolTimes()),
         verified[0].line if verified else None,
     )

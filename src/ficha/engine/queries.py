@@ -333,6 +333,7 @@ class Queries:
             await read(q.ListWorkersSeen(point.now - WORKERS)),
             await read(q.ListProviders()),
             await read(q.GetAlertCounts(stuck_ms, LATE_MS, v.DEAD_COUNTED + 1)),
+            await read(q.ListPoolTimes()),
             await read(q.ListDeclaredHooks()),
             await read(q.CountHooks()),
             await read(q.ListSchedules()),

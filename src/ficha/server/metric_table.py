@@ -70,6 +70,18 @@ METRICS: Final[dict[str, Metric]] = {
         Metric("ficha_pool_slots", "gauge", "Slots of a pool that has a limit.", ("pool",)),
         Metric("ficha_pool_busy", "gauge", "Jobs that hold a slot.", ("pool",)),
         Metric("ficha_pool_ready", "gauge", "Jobs that are ready for a slot.", ("pool",)),
+        Metric(
+            "ficha_pool_oldest_wait_seconds",
+            "gauge",
+            "For how long the longest-waiting ready job has waited, of those that never ran; 0 if none waits.",
+            ("pool",),
+        ),
+        Metric(
+            "ficha_pool_heartbeat_timestamp_seconds",
+            "gauge",
+            "When the last heartbeat came of any job that is held, by a worker of any kind; absent if none is held.",
+            ("pool",),
+        ),
         Metric("ficha_pool_paused", "gauge", "1 if the pool is paused.", ("pool",)),
         Metric("ficha_pool_workers", "gauge", "Workers that are alive and serve the pool.", ("pool",)),
         Metric(
@@ -100,7 +112,11 @@ METRICS: Final[dict[str, Metric]] = {
             "process",
         ),
         Metric(
-            "ficha_http_request_seconds", "histogram", "From a request to the beginning of its answer.", (), "process"
+            "ficha_http_request_seconds",
+            "histogram",
+            "From a request to the beginning of its answer; not of a request that waits because it asked to.",
+            (),
+            "process",
         ),
         Metric("ficha_streams", "gauge", "Live streams that are open.", (), "process"),
     )

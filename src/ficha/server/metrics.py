@@ -172,9 +172,20 @@ def _pools(seen: MetricReadings) -> Iterator[Family]:
             label = (names.get(pool, OTHER),)
             seen_at[label] = max(seen_at.get(label, 0.0), worker.seen_at / SECOND)
             served[label] += state_of(worker, seen.now) == "alive"
+    waits: dict[Labels, float] = dict.fromkeys(served, 0.0)
+    heard: dict[Labels, float] = {}
+    for times in seen.times:
+        label = (names.get(times.pool, OTHER),)
+        if times.waiting_since is not None:
+            waits[label] = max(waits.get(label, 0.0), (seen.now - times.waiting_since) / SECOND)
+        if times.heard_at is not None:
+            # Pools that share a label show the one that has been silent for longest.
+            heard[label] = min(heard.get(label, float("inf")), times.heard_at / SECOND)
     yield _gauge("ficha_pool_slots", slots)
     yield _gauge("ficha_pool_busy", busy)
     yield _gauge("ficha_pool_ready", ready)
+    yield _gauge("ficha_pool_oldest_wait_seconds", waits)
+    yield _gauge("ficha_pool_heartbeat_timestamp_seconds", heard)
     yield _gauge("ficha_pool_paused", paused)
     yield _gauge("ficha_pool_workers", served)
     yield _gauge("ficha_pool_seen_timestamp_seconds", seen_at)

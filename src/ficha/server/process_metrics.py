@@ -53,11 +53,12 @@ streams: Final[Gauge] = _made(Gauge, "ficha_streams", multiprocess_mode="livesum
 
 
 def count_request(scope: Scope, status: int, took_s: float) -> None:
-    """`took_s`: up to the beginning of the answer."""
+    """`took_s`: up to the beginning of the answer. What waits because its caller asked it to (`waits`) has no time."""
     method = scope["method"] if scope["method"] in METHODS else OTHER
     route: str = getattr(scope.get("route"), "path", None) or OTHER
     _requests.labels(method, route, str(status)).inc()
-    _seconds.observe(took_s)
+    if not scope.get("state", {}).get("waits"):
+        _seconds.observe(took_s)
 
 
 class ProcessCollector:

@@ -24,6 +24,7 @@ from ...store.base import (
     FigurePoint,
     OwedHook,
     PoolCounts,
+    PoolTimes,
     ProviderRow,
     ScheduleList,
 )
@@ -146,6 +147,7 @@ class OverviewParts(Struct, frozen=True):
     workers: list[Worker]
     providers: list[ProviderRow]
     counts: AlertCounts
+    times: list[PoolTimes]
     hooks: DeclaredHooks
     owed: list[OwedHook]
     schedules: ScheduleList
@@ -308,8 +310,12 @@ def _loads(parts: OverviewParts, pools: list[PoolView]) -> tuple[PoolLoad, ...]:
     started: Counter[str] = Counter()
     for one in lately.counts:
         started[one.pool] += one.started
+    times = {one.pool: one for one in parts.times}
+    none = PoolTimes("", None, None)
     return tuple(
-        PoolLoad(counts.pool, pool.ready, started[pool.name]) for counts, pool in zip(parts.pools, pools, strict=True)
+        PoolLoad(counts.pool, pool.ready, started[pool.name], found.waiting_since, found.heard_at)
+        for counts, pool in zip(parts.pools, pools, strict=True)
+        for found in (times.get(pool.name, none),)
     )
 
 

@@ -70,6 +70,7 @@ async def submitted(call: Call, receipt: Receipt, prefer: str | None) -> Respons
     headers = {"Location": location(call.request, receipt), **rate_headers(receipt.rate)}
     if (wait_s := _wait_s(prefer, call.settings.wait_s)) is not None:
         call.usage.leave_turn()
+        call.request.state.waits = True
         # A caller whose credential has ended meanwhile gets the answer to the submit, without the job.
         with suppress(Refused):
             async with call.while_valid():

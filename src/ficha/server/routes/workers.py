@@ -35,6 +35,7 @@ async def claim(call: Service, asked: Annotated[s.ClaimBody, body(s.ClaimBody)])
     ended: list[Refused] = []
     with ExitStack() as stack:
         if asked.wait_s:
+            call.request.state.waits = True
             stack.enter_context(ending_with_host(call.app.engine.live))
             stack.enter_context(call.identity.watch(call.caller, ended.append))
         while True:

@@ -56,9 +56,12 @@ from .figures import (
     GetTotal,
     ListFigures,
     ListOldRollups,
+    ListPoolTimes,
     ListRollups,
     ListWorkersSeen,
+    PoolTimes,
     QueueCounts,
+    pool_times,
 )
 from .files import GetFiles, GetFileUsage, ListDueFiles, ListFiles, ListLinkedFiles
 from .hooks import CountHooks, DeclaredHooks, ListDeclaredHooks, ListHooks, OwedHook
@@ -225,6 +228,7 @@ __all__ = [
     "ListOldJobs",
     "ListOldRollups",
     "ListPolls",
+    "ListPoolTimes",
     "ListPools",
     "ListProviders",
     "ListReservations",
@@ -243,6 +247,7 @@ __all__ = [
     "NumberedLine",
     "OwedHook",
     "PoolCounts",
+    "PoolTimes",
     "ProviderRow",
     "Query",
     "QueueCounts",
@@ -270,6 +275,7 @@ __all__ = [
     "lowered",
     "merged",
     "no_hints",
+    "pool_times",
     "walks_of",
     "wall_clock",
     "without_texts",

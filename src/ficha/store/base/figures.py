@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from msgspec import Struct
 
 from ...core.figures import Level
+from ...core.policy import waiting_since
 from ...core.records import FigureCursor, Figures, QueueCount, Rollup, Worker
 from .query import Query
 
@@ -112,6 +116,31 @@ class Backlog(Struct, frozen=True):
 
 class GetBacklog(Query[Backlog], frozen=True):
     limit: int
+
+
+class PoolTimes(Struct, frozen=True):
+    """When the longest-waiting job of a pool was ranked, of those that have never run; and when the last heartbeat of
+    any job came that somebody holds there, whoever holds it. None if there is no such job."""
+
+    pool: str
+    waiting_since: int | None
+    heard_at: int | None
+
+
+def pool_times(rows: Iterable[Sequence[Any]]) -> list[PoolTimes]:
+    """rows: a pool, with the rank of a job that waits there, or with the time of a heartbeat."""
+    since: dict[str, int] = {}
+    heard: dict[str, int] = {}
+    for pool, rank, heard_at in rows:
+        if rank is not None:
+            since[pool] = min(since.get(pool, waiting_since(rank)), waiting_since(rank))
+        if heard_at is not None:
+            heard[pool] = max(heard.get(pool, heard_at), heard_at)
+    return [PoolTimes(pool, since.get(pool), heard.get(pool)) for pool in sorted({*since, *heard})]
+
+
+class ListPoolTimes(Query[list[PoolTimes]], frozen=True):
+    """Of each pool that has jobs, by name."""
 
 
 class ListWorkersSeen(Query[list[Worker]], frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...core.figures import CURSOR, TOTAL, rollup_key
-from ...core.policy import MILLISECOND
+from ...core.policy import MILLISECOND, TIME_BITS
 from ...core.records import HELD, Delivery, FigureCursor, Job, Leased, Parked, QueueCount, Ready, Rollup, Worker
 from ...core.recover import over_at
 from .. import base as q
@@ -96,6 +96,20 @@ def _is_overdue(job: Job, now: int, stuck_at: int) -> bool:
     return over_at(place) <= now or (isinstance(place, Leased) and place.heartbeat_at <= stuck_at)
 
 
+def _list_pool_times(store: MemoryStore, query: q.ListPoolTimes) -> list[q.PoolTimes]:
+    heads: dict[tuple[str, int], tuple[int, bool]] = {}
+    beats: list[tuple[str, int | None, int | None]] = []
+    for job in store.state.jobs.values():
+        pool, place = job.spec.pool, job.place
+        if isinstance(place, Ready) and pool in store.state.pools:
+            # Of equal ranks, one that has never run comes first.
+            rank, name = (place.rank, job.first_run_at is not None), (pool, place.rank >> TIME_BITS)
+            heads[name] = min(heads.get(name, rank), rank)
+        elif isinstance(place, Leased):
+            beats.append((pool, None, place.heartbeat_at))
+    return q.pool_times([*beats, *((pool, rank, None) for (pool, _), (rank, has_run) in heads.items() if not has_run)])
+
+
 def _list_workers_seen(store: MemoryStore, query: q.ListWorkersSeen) -> list[Worker]:
     found = [one for one in store.state.workers.values() if one.stopped_at is None and one.seen_at >= query.since_at]
     return sorted(found, key=lambda worker: worker.name)[: query.limit]
@@ -110,5 +124,6 @@ FIGURE_READS: Final[dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]]]
     q.GetTotal: _get_total,
     q.GetAlertCounts: _get_alert_counts,
     q.GetBacklog: _get_backlog,
+    q.ListPoolTimes: _list_pool_times,
     q.ListWorkersSeen: _list_workers_seen,
 }

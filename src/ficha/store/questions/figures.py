@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from ...core.figures import CURSOR, TOTAL, rollup_key
+from ...core.policy import TIME_BITS
 from ...core.records import QueueCount, Rollup
 from .. import base as q
 from ..commits import decoded_figures
@@ -52,9 +53,8 @@ def list_rollups(sql: Dialect, query: q.ListRollups, now: int | None) -> Asking[
 
 
 def get_total(sql: Dialect, query: q.GetTotal, now: int | None) -> Asking[Rollup | None]:
-    rows = yield Statement(
-        f"SELECT {sql.selected(_ROLLUPS, 't')} FROM ficha.rollups t WHERE t.key = {sql.parameter(1, 'text')}", (TOTAL,)
-    )
+    text = f"SELECT {sql.selected(_ROLLUPS, 't')} FROM ficha.rollups t WHERE t.key = {sql.parameter(1, 'text')}"
+    rows = yield Statement(text, (TOTAL,))
     return _ROLLUPS.record(rows[0]) if rows else None
 
 
@@ -75,8 +75,7 @@ def get_queue_counts(sql: Dialect, query: q.GetQueueCounts, now: int | None) -> 
 
 def get_alert_counts(sql: Dialect, query: q.GetAlertCounts, now: int | None) -> Asking[q.AlertCounts]:
     text = _text("alert_counts").format(moment=sql.moment, limit=sql.parameter(4, "number"))
-    [row] = yield Statement(text, (now, query.stuck_ms, query.late_ms, query.limit, 0))
-    return q.AlertCounts(*row)
+    return q.AlertCounts(*(yield Statement(text, (now, query.stuck_ms, query.late_ms, query.limit, 0)))[0])
 
 
 def get_backlog(sql: Dialect, query: q.GetBacklog, now: int | None) -> Asking[q.Backlog]:
@@ -91,6 +90,11 @@ def get_backlog(sql: Dialect, query: q.GetBacklog, now: int | None) -> Asking[q.
     return q.Backlog(at, overdue, overdue_at, messages, message_at, hooks, hook_at)
 
 
+def list_pool_times(sql: Dialect, query: q.ListPoolTimes, now: int | None) -> Asking[list[q.PoolTimes]]:
+    text = _text("pool_times").format(bits=TIME_BITS, heard=sql.read("max(heartbeat_at)", "instant"))
+    return q.pool_times((yield Statement(text)))
+
+
 FIGURE_QUESTIONS: Final[Answers] = {
     q.ListFigures: list_figures,
     q.GetFigurePoint: get_figure_point,
@@ -100,4 +104,5 @@ FIGURE_QUESTIONS: Final[Answers] = {
     q.GetTotal: get_total,
     q.GetAlertCounts: get_alert_counts,
     q.GetBacklog: get_backlog,
+    q.ListPoolTimes: list_pool_times,
 }

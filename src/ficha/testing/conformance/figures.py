@@ -8,7 +8,7 @@ from ...core import commands as c
 from ...core.dataset import State
 from ...core.figures import STEPS, rollup_key, total
 from ...core.invariants import violations
-from ...core.outcomes import Folded
+from ...core.outcomes import Claimed, ClaimedJob, Folded
 from ...core.policy import HOUR, SECOND
 from ...core.records import Delivery, Figures, Histogram, Leased, Measures, Parked, PendingHook, QueueCount, Ready
 from ...core.snapshot import Changes
@@ -26,8 +26,10 @@ from ...store.base import (
     GetWaiting,
     ListFigures,
     ListOldRollups,
+    ListPoolTimes,
     ListRollups,
     ListWorkersSeen,
+    PoolTimes,
     QueueCounts,
     Stats,
     Waiting,
@@ -225,6 +227,29 @@ class FigureConformance:
         driver.clock.advance(0.000_001)
         assert await driver.read(GetAlertCounts(3_600_000, 1_000, 9)) == AlertCounts(0, dead, 4, 2)
         assert await driver.read(GetAlertCounts(3_600_000, 1_000, 1)) == AlertCounts(0, 1, 1, 1)
+
+    async def test_the_longest_wait_and_the_last_heartbeat_of_each_pool_are_known(self, driver: Driver) -> None:
+        assert await driver.read(ListPoolTimes()) == []
+        await open_house(driver)
+        began_at = driver.clock()
+        for priority in (50, 10, 50):
+            await submit(driver, priority=priority)
+            driver.clock.advance(1)
+        assert await driver.read(ListPoolTimes()) == [PoolTimes("gpu", began_at, None)]
+        # The best goes first, then the oldest of the others.
+        held: list[ClaimedJob] = []
+        for longest_since in (began_at, began_at + 2 * SECOND, None):
+            driver.clock.advance(1)
+            held += (await driver.one(c.Claim("w1", ("gpu",), starts=True), Claimed)).leases
+            assert await driver.read(ListPoolTimes()) == [PoolTimes("gpu", longest_since, driver.clock())]
+        # One that ran before waits for its next run, which is no wait in line.
+        driver.clock.advance(1)
+        await finish(driver, held[-1], c.Interrupted("stopped"))
+        assert await driver.read(ListPoolTimes()) == [PoolTimes("gpu", None, driver.clock() - 2 * SECOND)]
+        # Nor has a job at a provider anybody who would send a heartbeat.
+        for one in held[:-1]:
+            await finish(driver, one, c.AcceptedByProvider(one.job.id))
+        assert await driver.read(ListPoolTimes()) == []
 
     async def test_what_is_overdue_is_counted_and_its_first_is_known(self, driver: Driver) -> None:
         began_at = driver.clock()
