@@ -110,6 +110,25 @@ async def test_a_dead_letter_is_not_run_again_on_credit(app: Ficha) -> None:
 # Pools
 
 
+async def test_an_autoscaler_learns_of_all_pools_that_its_workers_serve(app: Ficha) -> None:
+    for number in range(6):
+        await app.submit("upscale", {"image": str(number)}, account="ana")
+        await app.submit("embed", {"text": str(number)}, account="ana")
+    both = await app.queue_depth("gpu", "cpu", "gpu", concurrency=5)
+    assert (both.pool, both.ready, both.slots, both.paused) == ("gpu,cpu", 12, None, False)
+    # Three of gpu, for which there are slots, and six of cpu: together they are less than apart.
+    assert both.wanted_workers == 2
+    assert (await app.queue_depth("gpu", concurrency=5)).wanted_workers == 1
+    assert (await app.queue_depth("cpu", concurrency=5)).wanted_workers == 2
+    every = await app.queue_depth(concurrency=5)
+    assert {"gpu", "cpu"} <= set(every.pool.split(","))
+    assert (every.ready, every.wanted_workers) == (12, 2)
+    await app.pause_pool("gpu")
+    both = await app.queue_depth("gpu", "cpu", concurrency=1)
+    assert (both.paused, both.wanted_workers) == (False, 6)
+    assert (await app.queue_depth("gpu")).paused
+
+
 async def test_an_autoscaler_learns_how_many_workers_have_work(app: Ficha) -> None:
     async def depth(**asked: int) -> tuple[int, int, int, int]:
         found = await app.queue_depth("gpu", **asked)
@@ -131,7 +150,7 @@ async def test_an_autoscaler_learns_how_many_workers_have_work(app: Ficha) -> No
     assert (found.pool, found.slots, found.paused) == ("gpu", 3, True)
     assert (await app.queue_depth("cpu")).slots is None
     with pytest.raises(NotFound, match="no pool 'none'"):
-        await app.queue_depth("none")
+        await app.queue_depth("cpu", "none")
     for asked in ({"concurrency": 0}, {"concurrency": 10**6}, {"count_up_to": 0}, {"count_up_to": 100_001}):
         with pytest.raises(InvalidArgument, match=f"{next(iter(asked))} must be a whole number from 1"):
             await depth(**asked)

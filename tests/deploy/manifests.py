@@ -65,7 +65,7 @@ def commands() -> dict[str, list[str]]:
     for path in UNITS:
         [line] = unit(path)["ExecStart"]
         program, *words = shlex.split(line)
-        assert program == "/opt/ficha/bin/ficha", line
+        assert program == "/opt/ficha/current/bin/ficha", line
         found[path.name] = words
     for name, pod in pods().items():
         [container] = pod["containers"]

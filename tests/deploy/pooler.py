@@ -53,6 +53,8 @@ class Pooler:
             "PATH": f"{Path(program()).parent}:{os.environ['PATH']}",
             "POSTGRES_USER": "postgres",
             "POSTGRES_PASSWORD": PASSWORD,
+            "PGBOUNCER_STATS_PASSWORD": PASSWORD,
+            "PGBOUNCER_ADMIN_PASSWORD": PASSWORD,
             "PGBOUNCER_RUN": str(self._folder),
             "PGBOUNCER_INI": str(self._folder / "pgbouncer.ini"),
         }

@@ -1,14 +1,15 @@
 """The manifests for Kubernetes, against its own schemas, and what they promise."""
 
+import re
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
 
-from tests.deploy.manifests import DEPLOY, commands, grace_s, kubernetes, of_kind, pods
+from tests.deploy.manifests import DEPLOY, ROOT, commands, grace_s, kubernetes, of_kind, pods
 
-OTHERS = {"Kustomization", "Component", "ScaledObject", "TriggerAuthentication", "ServiceMonitor"}
+OTHERS = {"Kustomization", "Component", "ScaledObject", "TriggerAuthentication", "ServiceMonitor", "PodMonitor"}
 """Not Kubernetes' own: it has no schemas of them."""
 VERSIONS = ("1.30", kubernetes_validate.latest_version())
 
@@ -96,8 +97,20 @@ def test_nobody_reaches_a_pod_but_the_server_at_its_port_and_no_pod_reaches_cred
     [way] = policies["ficha-server"]["spec"]["ingress"]
     [container] = pods()["ficha-server"]["containers"]
     assert [port["port"] for port in way["ports"]] == [port["containerPort"] for port in container["ports"]]
+    # Prometheus alone reaches a worker, and only what it reads.
+    [way] = policies["ficha-worker-metrics"]["spec"]["ingress"]
+    [container] = pods()["ficha-worker"]["containers"]
+    assert [port["port"] for port in way["ports"]] == [port["containerPort"] for port in container["ports"]] == [9100]
+    assert way["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    out = {port["port"] for rule in policies["ficha"]["spec"]["egress"] for port in rule["ports"]}
+    assert out == {53, 443, 4318, 5432, 6432, 6543, 9000, 25060, 25061}
+    guide = (ROOT / "docs" / "deployment.md").read_text().partition("**Outgoing traffic**")[2].partition("\n- ")[0]
+    assert {int(port) for port in re.findall(r"\b\d{3,5}\b", guide)} | {53} == out
     anywhere: list[dict[str, Any]] = [
-        block["ipBlock"] for rule in policies["ficha"]["spec"]["egress"] for block in rule.get("to", ())
+        block["ipBlock"]
+        for rule in policies["ficha"]["spec"]["egress"]
+        for block in rule.get("to", ())
+        if "ipBlock" in block
     ]
     assert {"169.254.0.0/16", "fe80::/10"} <= {net for block in anywhere for net in block["except"]}
 
@@ -115,7 +128,7 @@ def test_keda_asks_the_servers_own_route_for_workers_of_the_right_size() -> None
     assert asked.keys() == {"url", "valueLocation", "targetValue", "authMode"}
     assert (asked["valueLocation"], asked["targetValue"], asked["authMode"]) == ("wanted_workers", "1", "bearer")
     words = commands()["kubernetes: ficha-worker"]
-    assert asked["url"].endswith(f"&concurrency={words[words.index('--concurrency') + 1]}")
+    assert asked["url"].endswith(f"/queue-depth?concurrency={words[words.index('--concurrency') + 1]}")
     login = of_kind("TriggerAuthentication")[trigger["authenticationRef"]["name"]]
     assert [given["parameter"] for given in login["spec"]["secretTargetRef"]] == ["token"]
     # KEDA owns the number of workers then.

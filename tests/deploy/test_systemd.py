@@ -1,5 +1,7 @@
 """The units for systemd: checked by systemd-analyze, and what they promise."""
 
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -7,11 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import uvicorn
 
-from tests.deploy.manifests import UNITS, commands, grace_s, unit
+from tests.deploy.manifests import ROOT, UNITS, commands, grace_s, unit
 from tests.support.processes import ForkedProcess
 from tests.support.server_process import SECRET
 
+GUIDE = (ROOT / "docs" / "deployment.md").read_text()
 EXPOSURE = 1.5
 """How exposed a service may be, by systemd's own measure: 0 is a closed box, 10 no protection at all."""
 
@@ -45,6 +49,79 @@ def test_a_service_is_given_longer_to_stop_than_it_takes(name: str) -> None:
     assert found["KillMode"] == ["mixed"]
     assert found["Type"] == ["notify"]
     assert found["Restart"] == ["always"]
+    # Or systemd gives up after five starts in ten seconds.
+    assert found["StartLimitIntervalSec"] == ["0"]
+
+
+def test_the_guide_installs_a_release_where_the_units_run_it() -> None:
+    for path in UNITS:
+        found = unit(path)
+        assert found["ExecStart"][0].startswith("/opt/ficha/current/bin/ficha ")
+        assert found["WorkingDirectory"] == ["/opt/ficha/current/app"]
+        # On several machines ficha.env says where files are, which goes before this.
+        assert found["Environment"][-1] == "FICHA_FILES_URL=file:///var/lib/ficha/files"
+        assert found["EnvironmentFile"][0] == "/etc/ficha/ficha.env"
+    chapter = GUIDE.partition("## One machine with systemd")[2].partition("## Containers")[0]
+    for said in (
+        "R=/opt/ficha/releases/42",
+        "install -D -m 0644 app.py $R/app/app.py",
+        "ln -sfn $R /opt/ficha/current",
+        "systemctl restart ficha-migrate",
+    ):
+        assert said in chapter
+    assert "/srv/ficha/app" not in chapter
+    # The units that it enables, restarts and edits are those that there are.
+    named = set(re.findall(r"\bficha-(?:server|worker@|migrate)", chapter))
+    assert {f"{name}.service" for name in named} == {path.name for path in UNITS}
+
+
+def test_a_release_is_switched_beside_the_one_that_runs(tmp_path: Path) -> None:
+    """As the guide does it: what runs keeps its own folder, and going back is one command."""
+    for number in ("42", "43"):
+        app = tmp_path / "releases" / number / "app"
+        app.mkdir(parents=True)
+        (app / "app.py").write_text(f"RELEASE = {number}")
+    current = tmp_path / "current"
+
+    def switched(number: str) -> None:
+        subprocess.run(["/bin/ln", "-sfn", str(tmp_path / "releases" / number), str(current)], check=True)
+
+    code = "import sys, app; print(app.RELEASE, flush=True); sys.stdin.readline(); import os; print(os.getcwd())"
+    for number in ("42", "43", "42"):
+        switched(number)
+        with subprocess.Popen(
+            [sys.executable, "-c", code], cwd=current / "app", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"{number}\n"
+            switched("43")
+            assert process.communicate("go on\n", timeout=30)[0] == f"{tmp_path}/releases/{number}/app\n"
+
+
+def test_the_drop_in_for_a_server_of_your_own_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    assert program is not None, "systemd-analyze is missing; install it (on Debian: apt-get install systemd)"
+    [drop_in] = re.findall(r"```ini\n(# systemctl edit ficha-server\n.*?)```", GUIDE, re.DOTALL)
+    (tmp_path / "ficha-server.service.d").mkdir()
+    here = str(Path(sys.executable).parent)
+    for path, text in {
+        "ficha-server.service": next(path for path in UNITS if "server" in path.name).read_text(),
+        "ficha-server.service.d/override.conf": drop_in,
+    }.items():
+        (tmp_path / path).write_text(text.replace("/opt/ficha/current/bin", here))
+    done = subprocess.run(
+        [program, "verify", "--man=no", "--recursive-errors=no", "./ficha-server.service"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    words = shlex.split(drop_in.splitlines()[-1].partition("=")[2])
+    assert (words[0], words[1]) == ("/opt/ficha/current/bin/uvicorn", "app:web")
+    parsed = uvicorn.main.make_context("uvicorn", words[1:], resilient_parsing=False)
+    assert parsed.params["timeout_graceful_shutdown"] == 30
 
 
 def test_systemd_analyze_finds_nothing_and_calls_them_well_protected(tmp_path: Path) -> None:
@@ -53,7 +130,7 @@ def test_systemd_analyze_finds_nothing_and_calls_them_well_protected(tmp_path: P
     ficha = Path(sys.executable).parent / "ficha"
     for path in UNITS:
         # The command has to be there.
-        (tmp_path / path.name).write_text(path.read_text().replace("/opt/ficha/bin/ficha", str(ficha)))
+        (tmp_path / path.name).write_text(path.read_text().replace("/opt/ficha/current/bin/ficha", str(ficha)))
     units = [f"./{path.name}" for path in UNITS]
 
     def analyze(*words: str) -> str:

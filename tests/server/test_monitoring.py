@@ -139,6 +139,9 @@ def test_a_scrape_of_several_processes_tells_of_all_of_them(tmp_path: Path) -> N
         with server.client(server.service) as service:
             text = service.get("/metrics").text
         assert "process_resident_memory_bytes" not in text
+        # That of the parent and its children: more than any of them has alone.
+        [memory] = [float(line.split()[1]) for line in text.splitlines() if line.startswith("ficha_memory_bytes ")]
+        assert memory > 2 * 40_000_000
         [line] = [line for line in text.splitlines() if 'route="/healthz"' in line and line.startswith("ficha_http")]
         return float(line.split()[1])
 
@@ -169,6 +172,7 @@ async def test_a_worker_serves_the_same_where_no_server_runs(tmp_path: Path) -> 
     assert "ficha_credits_granted_total 100.0" in text
     assert "ficha_build_info" in text
     assert "process_cpu_seconds_total" in text
+    assert re.search(r"^ficha_memory_bytes [1-9]", text, re.MULTILINE)
     assert "ficha_http" not in text
 
 

@@ -48,7 +48,19 @@ def test_the_depth_of_a_queue_is_for_operators_machines(server: Served, admin: h
     assert found.keys() == {"pool", "ready", "running", "busy", "slots", "paused", "wanted_workers"}
     assert (found["pool"], told.pool, found["slots"], told.slots) == ("gpu", "gpu", 3, 3)
     refused(admin.get("/api/admin/queue-depth", params={"pool": "none"}), 404, "NOT_FOUND")
-    for bad in ({}, {"pool": "gpu", "count_up_to": 100_001}, {"pool": "gpu", "concurrency": 0}):
+    every = admin.get("/api/admin/queue-depth?concurrency=20").json()
+    assert {"gpu", "cpu"} <= set(every["pool"].split(","))
+    both = admin.get("/api/admin/queue-depth?pool=gpu&pool=cpu").json()
+    assert (both["pool"], both["slots"]) == ("gpu,cpu", None)
+    with Client(str(admin.base_url), server.admin) as client:
+        assert client.queue_depth("gpu", "cpu").pool == "gpu,cpu"
+        assert client.queue_depth().pool == every["pool"]
+    for bad in (
+        {"pool": ""},
+        {"pool": ["a"] * 91},
+        {"pool": "gpu", "count_up_to": 100_001},
+        {"pool": "gpu", "concurrency": 0},
+    ):
         refused(admin.get("/api/admin/queue-depth", params=bad), 422, "INVALID_ARGUMENT")
     with server.client(server.account(name)) as user, server.client(server.service) as service:
         for other in (user, service):

@@ -108,11 +108,11 @@ class AdminMethods(RequestMethods):
 
     @operation
     def queue_depth(
-        self, pool: str, *, concurrency: int = CONCURRENCY, count_up_to: int = COUNTED_READY
+        self, *pools: str, concurrency: int = CONCURRENCY, count_up_to: int = COUNTED_READY
     ) -> Flow[QueueDepthView]:
-        """How much work a pool has, and for how many workers, if each runs `concurrency` jobs (10) at a time. Ready
-        jobs are counted up to `count_up_to` (10,000)."""
-        named = arg.name(pool, "a pool")
+        """How much work a pool has, or these together, or all if none is named, and for how many workers, if each runs
+        `concurrency` jobs (10) at a time. Ready jobs are counted up to `count_up_to` (10,000)."""
+        named = [arg.name(pool, "a pool") for pool in pools]
         return self.get(
             "/api/admin/queue-depth", QueueDepthView, pool=named, concurrency=concurrency, count_up_to=count_up_to
         )

@@ -90,12 +90,16 @@ def why_not_yet(pool: Pool | None, occupied: int) -> WaitReason:
     return "place"
 
 
-def wanted_workers(pool: Pool, *, occupied: int, running: int, ready: int, concurrency: int) -> int:
-    """Returns how many workers, each with `concurrency` jobs at a time, have work now: the jobs that workers hold, and
-    the ready jobs for which there is a slot. A job that a provider has takes a slot but no worker."""
+def work_of(pool: Pool, *, occupied: int, running: int, ready: int) -> int:
+    """Returns for how many jobs of a pool workers are needed now: those that workers hold, and the ready ones for which
+    there is a slot. A job that a provider has takes a slot but no worker."""
     free = ready if pool.limit is None else max(0, pool.limit - occupied)
-    startable = 0 if pool.paused else min(ready, free)
-    return -(-(running + startable) // concurrency)
+    return running + (0 if pool.paused else min(ready, free))
+
+
+def wanted_workers(work: int, concurrency: int) -> int:
+    """Returns how many workers, each with `concurrency` jobs at a time, that work takes."""
+    return -(-work // concurrency)
 
 
 def _needs_pool(wanted: Needs, command: DeclarePool | PausePool | ResizePool) -> None:

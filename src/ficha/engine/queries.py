@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from typing import Final, Literal, TypeVar
 
 from ..core.alerts import LATE_MS
@@ -304,9 +304,17 @@ class Queries:
     async def pools(self) -> list[v.PoolView]:
         return [v.pool_view(counts) for counts in await self._reader.read(q.ListPools())]
 
-    async def queue_depth(self, pool: str, concurrency: int, count_up_to: int) -> v.QueueDepthView | None:
-        found = await self._reader.read(q.GetQueueDepth(pool, count_up_to))
-        return None if found is None else v.queue_depth_view(found, concurrency)
+    async def queue_depth(self, pools: Sequence[str], concurrency: int, count_up_to: int) -> v.QueueDepthView | str:
+        """Of these pools together, or of all if none is named; the name of one that there is not."""
+        if not pools:
+            pools = [counts.pool.name for counts in await self._reader.read(q.ListPools(count_waiting=False))]
+        depths = []
+        for pool in pools:
+            found = await self._reader.read(q.GetQueueDepth(pool, count_up_to))
+            if found is None:
+                return pool
+            depths.append(found)
+        return v.queue_depth_view(depths, concurrency)
 
     async def overview(self, asked: v.OverviewRange, stuck_ms: int) -> v.Overview:
         """Figures over time and what needs attention. Callers who ask for the same range share one computation a

@@ -108,22 +108,21 @@ class AdminOperations(FileOperations):
         return await self.queries.queue_length(arg.name(pool, "a pool"))
 
     async def queue_depth(
-        self, pool: str, *, concurrency: int = CONCURRENCY, count_up_to: int = COUNTED_READY
+        self, *pools: str, concurrency: int = CONCURRENCY, count_up_to: int = COUNTED_READY
     ) -> QueueDepthView:
-        """How much work a pool has, and for how many workers: what an autoscaler asks for. The query is cheap,
-        however many jobs wait.
+        """How much work a pool has, or these together, or all if none is named, and for how many workers: what an
+        autoscaler asks for. The query is cheap, however many jobs wait.
 
         concurrency: how many jobs a worker runs at a time. Defaults to 10, as for a worker.
         count_up_to: the count of ready jobs stops here. Defaults to 10,000; at most 100,000.
         """
-        named = arg.name(pool, "a pool")
         found = await self.queries.queue_depth(
-            named,
+            tuple(dict.fromkeys(arg.name(pool, "a pool") for pool in pools)),
             arg.count(concurrency, "concurrency", self.limits.claim_jobs),
             arg.count(count_up_to, "count_up_to", COUNTED_READY_MOST),
         )
-        if found is None:
-            raise Refused.of(no_pool(named))
+        if isinstance(found, str):
+            raise Refused.of(no_pool(found))
         return found
 
     async def pause_pool(self, pool: str) -> Pool:

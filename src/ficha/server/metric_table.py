@@ -118,6 +118,9 @@ METRICS: Final[dict[str, Metric]] = {
             (),
             "process",
         ),
+        Metric(
+            "ficha_memory_bytes", "gauge", "Memory of a server with all its processes, or of a worker.", (), "process"
+        ),
         Metric("ficha_streams", "gauge", "Live streams that are open.", (), "process"),
     )
 }

@@ -24,7 +24,7 @@ from ..core.workers import state_of
 from ..engine.metric_readings import MetricReadings, metric_readings
 from ..version import __version__
 from .metric_table import METRICS
-from .process_metrics import SHARED, ProcessCollector
+from .process_metrics import SHARED, ProcessCollector, memory_bytes
 
 if TYPE_CHECKING:
     from ..app import Ficha
@@ -69,7 +69,7 @@ class Metrics:
 def rendered(families: Iterable[Family]) -> bytes:
     """The given metrics and those of this process, as text."""
     registry = CollectorRegistry()
-    registry.register(_Made([*families, build_info()]))
+    registry.register(_Made([*families, build_info(), memory()]))
     # Where several processes share a port, a scrape reaches any of them: its memory and processor time say nothing.
     own = () if SHARED is not None else (PROCESS_COLLECTOR,)
     for collector in (ProcessCollector(), *own, PLATFORM_COLLECTOR):
@@ -79,6 +79,11 @@ def rendered(families: Iterable[Family]) -> bytes:
 
 def build_info() -> Family:
     return _gauge("ficha_build_info", {(__version__,): 1})
+
+
+def memory() -> Family:
+    found = memory_bytes()
+    return _gauge("ficha_memory_bytes", {} if found is None else {(): found})
 
 
 class _Made:

@@ -72,3 +72,21 @@ class ProcessCollector:
                 # The client library adds the time at which each series began as a metric of its own.
                 family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
                 yield family
+
+
+def memory_bytes() -> int | None:
+    """What this process and those that it started hold in memory, or the whole server of which it is one process; None
+    where the system does not say."""
+    first = os.getppid() if SHARED is not None and current_process().name.startswith(CHILD_NAME) else os.getpid()
+    try:
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        return sum(_resident(pid) for pid in (first, *map(int, children)))
+    except OSError:
+        return None
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0  # It has just ended.

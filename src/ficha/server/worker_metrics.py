@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, Metric, start_http_server
 
-from .metrics import Metrics, build_info
+from .metrics import Metrics, build_info, memory
 from .serving import PortTaken
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _DatabaseCollector:
 
     def collect(self) -> Iterable[Metric]:
         asked = asyncio.run_coroutine_threadsafe(self._metrics.families(), self._loop)
-        return [*asked.result(ANSWER_S), build_info()]
+        return [*asked.result(ANSWER_S), build_info(), memory()]
 
 
 @asynccontextmanager

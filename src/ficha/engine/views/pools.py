@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
-from ...core.pools import wanted_workers
+from ...core.pools import wanted_workers, work_of
 from ...store.base import PoolCounts, QueueDepth
 
 
@@ -21,12 +23,14 @@ class PoolView(Struct, frozen=True, kw_only=True):
 
 
 class QueueDepthView(Struct, frozen=True, kw_only=True):
-    """How much work a pool has, for whoever starts and stops workers.
+    """How much work a pool has, or several together, for whoever starts and stops workers.
 
+    pool: its name; of several, their names, separated by commas.
     ready: jobs that could start now; counted up to a limit, so there may be more.
     running: jobs that workers have.
     busy: slots taken by those jobs, and by jobs that a provider has.
     slots: None for no limit.
+    paused: whether none of them starts jobs.
     wanted_workers: for how many workers there is work now; 0 if there is none.
     """
 
@@ -39,16 +43,20 @@ class QueueDepthView(Struct, frozen=True, kw_only=True):
     wanted_workers: int
 
 
-def queue_depth_view(depth: QueueDepth, concurrency: int) -> QueueDepthView:
-    pool, counts = depth.pool, {"occupied": depth.occupied, "running": depth.running, "ready": depth.ready}
+def queue_depth_view(depths: Sequence[QueueDepth], concurrency: int) -> QueueDepthView:
+    limits = [depth.pool.limit for depth in depths]
+    bounded = [limit for limit in limits if limit is not None]
+    work = sum(
+        work_of(depth.pool, occupied=depth.occupied, running=depth.running, ready=depth.ready) for depth in depths
+    )
     return QueueDepthView(
-        pool=pool.name,
-        ready=depth.ready,
-        running=depth.running,
-        busy=depth.occupied,
-        slots=pool.limit,
-        paused=pool.paused,
-        wanted_workers=wanted_workers(pool, **counts, concurrency=concurrency),
+        pool=",".join(depth.pool.name for depth in depths),
+        ready=sum(depth.ready for depth in depths),
+        running=sum(depth.running for depth in depths),
+        busy=sum(depth.occupied for depth in depths),
+        slots=sum(bounded) if len(bounded) == len(limits) else None,
+        paused=all(depth.pool.paused for depth in depths),
+        wanted_workers=wanted_workers(work, concurrency),
     )
 
 

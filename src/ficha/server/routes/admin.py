@@ -5,10 +5,11 @@ Every change goes through `call.acting`, which writes it to the audit log in the
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from fastapi import APIRouter, Query
+from pydantic import Field
 from starlette.responses import Response
 
 from ... import validation as arg
@@ -142,18 +143,25 @@ async def pools(call: Viewer) -> Response:
     return answer(Whole(await call.app.pools()))
 
 
+POOLS_ASKED: Final = 90
+"""A request has at most 100 parameters."""
+
+
 @routes.get("/queue-depth", summary="How much work a pool has")
 @gives(QueueDepthView, "NOT_FOUND", "INVALID_ARGUMENT")
 async def queue_depth(
     call: Viewer,
-    pool: Annotated[str, Query(min_length=1, max_length=NAME_LENGTH, description="The pool's name.")],
+    pool: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)]] | None,
+        Query(max_length=POOLS_ASKED, description="A pool's name; several are added up. Without any: all pools."),
+    ] = None,
     concurrency: Annotated[int, Query(ge=1, description="How many jobs a worker runs at a time.")] = CONCURRENCY,
     count_up_to: Annotated[
         int, Query(ge=1, le=COUNTED_READY_MOST, description="Counts no more ready jobs than this.")
     ] = COUNTED_READY,
 ) -> Response:
     """How many jobs are ready, how many run, and for how many workers there is work now: what an autoscaler polls."""
-    return answer(await call.app.queue_depth(pool, concurrency=concurrency, count_up_to=count_up_to))
+    return answer(await call.app.queue_depth(*(pool or ()), concurrency=concurrency, count_up_to=count_up_to))
 
 
 @routes.post("/pools/{pool:ficha_name}/pause", summary="Start nothing new in a pool")
