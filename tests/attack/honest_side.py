@@ -81,7 +81,7 @@ class Follower(Stream):
             self.record.write(told="missed", account=self.line["account"], stream=self.line["stream"])
         if kind == "end":
             self.is_ended = True
-        if b"id" in fields:
+        elif b"id" in fields:
             self.last = int(fields[b"id"])
             told = json.loads(fields[b"data"])
             self.record.write(told="event", **self.line, number=self.last, job=told["job_id"], kind=kind)
