@@ -49,16 +49,48 @@ async def test_ten_thousand_jobs_are_submitted_watched_resumed_and_cancelled(wor
     world.clock.advance(60)
     assert (await app.sweep()).jobs == {"failed": 500}
     assert (await app.batch(receipt.batch_id)).by_status["failed"] == 500
-    assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=500)
+    assert await app.resume_batch(receipt.batch_id) == BatchResumed(
+        resumed=500, left={"completed": 500, "waiting": MANY - 1_000}
+    )
     batch = await app.batch(receipt.batch_id)
-    assert (batch.total, batch.by_status["queued"], batch.progress) == (MANY + 500, MANY - 500, 9)
+    assert (batch.total, batch.by_status["queued"], batch.progress) == (MANY, MANY - 500, 5)
 
     assert await app.cancel_batch(receipt.batch_id, reason="enough") == MANY - 500
     assert await app.cancel_batch(receipt.batch_id) == 0
     batch = await app.batch(receipt.batch_id)
-    assert (batch.by_status, batch.progress) == ({"completed": 500, "failed": 500, "cancelled": MANY - 500}, 100)
+    assert (batch.by_status, batch.progress) == ({"completed": 500, "cancelled": MANY - 500}, 100)
     assert await balance(app) == 3 * MANY - 3 * 500
     assert await app.verify() == []
+
+
+@pytest.mark.req("E6")
+async def test_a_batch_counts_each_item_once_by_its_latest_try(app: Ficha) -> None:
+    """Also after a resume of a resume: the status converges."""
+    receipt = await app.submit_batch([("upscale", {"image": str(number)}) for number in range(5)], account="ana")
+    assert receipt.batch_id is not None
+    for lease in await app.claim("gpu", limit=3, worker="w1"):
+        await app.finish(lease, result="done")
+    final, dead = await app.claim("gpu", limit=2, worker="w1")
+    await app.fail(dead, "it broke")
+    await app.fail(final, "never", final=True)
+    for _ in range(2):
+        resumed = await app.resume_batch(receipt.batch_id)
+        assert resumed == BatchResumed(resumed=1, left={"completed": 3, "failed": 1})
+        batch = await app.batch(receipt.batch_id)
+        assert (batch.total, batch.by_status) == (5, {"completed": 3, "queued": 1, "failed": 1})
+        [again] = await app.claim("gpu", limit=1, worker="w1")
+        await app.fail(again, "it broke")
+        batch = await app.batch(receipt.batch_id)
+        assert (batch.total, batch.by_status, batch.progress) == (5, {"completed": 3, "failed": 2}, 100)
+        assert (await app.batches(account="ana")).items[0] == batch
+    await app.resume_batch(receipt.batch_id)
+    [last] = await app.claim("gpu", limit=1, worker="w1")
+    await app.finish(last, result="at last")
+    assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=0, left={"completed": 4, "failed": 1})
+    assert (await app.batch(receipt.batch_id)).by_status == {"completed": 4, "failed": 1}
+    items = [job async for job in app.batch_results(receipt.batch_id)]
+    assert [job.payload["image"] for job in items] == [*"01234"]
+    assert [job.status for job in items] == ["completed"] * 3 + ["failed", "completed"]
 
 
 @pytest.mark.req("E6")
@@ -68,9 +100,9 @@ async def test_a_resumed_batch_takes_up_jobs_whose_worker_was_lost(world: World,
     world.clock.advance(30)
     await app.heartbeat(leases[0])
     world.clock.advance(30)
-    assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=2)
+    assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=2, left={"waiting": 1, "running": 1})
     assert (await app.batch(receipt.batch_id)).by_status == {"queued": 3, "starting": 1}
-    assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=0)
+    assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=0, left={"waiting": 3, "running": 1})
 
 
 @pytest.mark.req("E6")

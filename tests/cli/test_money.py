@@ -178,10 +178,10 @@ async def test_a_batch_goes_in_whole_and_is_followed_resumed_and_cancelled(
         await app.run_worker(burst=True)
     assert ficha("batch", "status", batch, "--json").data["by_status"] == {"completed": 1, "failed": 1}
     assert ficha("watch", batch, expect=1).err.startswith("100 % of 2 jobs ended: ")
-    assert ficha("batch", "resume", batch).err == "1 jobs were resumed\n"
+    assert ficha("batch", "resume", batch).err == "1 jobs were resumed; left as they are: 1 completed\n"
     assert ficha("batch", "cancel", batch, "--json").data == {"batch_id": batch, "cancelled": 1}
     assert len(ficha("jobs", "--batch", batch).rows) == 3
-    assert ficha("watch", batch, "--json", expect=1).data["progress"] == 100
+    assert ficha("watch", batch, "--json", expect=3).data["progress"] == 100
 
     split = ficha("submit", "images", "--field", "n=10", "--account", "ana")
     assert split.err.startswith("3 jobs, the first is queued")

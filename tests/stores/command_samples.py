@@ -629,6 +629,7 @@ def questions() -> dict[str, Question]:
         "an API key by its id": Question(q.GetApiKey(key_id=uuid_of("api", 900)), 1),
         "revoked API keys": Question(q.GetRevokedApiKeys((uuid_of("api", 900), uuid_of("api", 901))), 2),
         "a look at a submit": Question(q.GetSnapshot(needs([joining])), 1),
+        "a split request": Question(q.GetParts(job), 10),
         "a history": Question(q.GetHistory(job), 10),
         "a history, a later page": Question(q.GetHistory(job, 3), 10),
         "call-backs": Question(q.ListJobEvents(job, "callback"), 10),

@@ -13,6 +13,7 @@ import typer
 
 from ..batch_lines import header_line, result_line
 from ..engine.views import BatchView
+from ..engine.views.batches import Left
 from ..operations import BoundOperations
 from .backend import Backend, on_backend
 from .listing import list_on_backend
@@ -25,6 +26,16 @@ app = typer.Typer(help="Batches: many jobs submitted together.", no_args_is_help
 BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")]
 
 
+LEFT: Final[dict[Left, str]] = {
+    "completed": "completed",
+    "waiting": "waiting already",
+    "running": "running",
+    "cancelled": "cancelled",
+    "failed": "failed and no dead letters",
+    "refused": "refused",
+    "changed": "changed meanwhile",
+}
+"""Why a resume left jobs as they are."""
 COLUMNS: Final[dict[str, Callable[[BatchView], Any]]] = {
     "ID": lambda batch: batch.id,
     "ACCOUNT": lambda batch: batch.account,
@@ -81,8 +92,10 @@ def resume(batch_id: BatchId, app: App = None, database: Database = None, as_jso
     """Resume an interrupted batch: lost jobs return to the queue, dead letters are requeued and charged again."""
     resumed = on_backend(app, database, lambda backend: backend.resume_batch(batch_id), needs="settings", acts=True)
     words = f"{resumed.resumed} jobs were resumed"
+    if resumed.left:
+        words += f"; left as they are: {', '.join(f'{jobs} {LEFT[why]}' for why, jobs in resumed.left.items())}"
     if resumed.refusal is not None:
-        words += f", {resumed.refused} could not be: {resumed.refusal.message}"
+        words += f". Refused: {resumed.refusal.message}"
     _counted({"batch_id": batch_id, **msgspec.structs.asdict(resumed)}, words, as_json=as_json)
 
 

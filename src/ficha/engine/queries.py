@@ -431,16 +431,23 @@ class Queries:
         return (await self._reader.read(q.GetDue(0, 0, limit=1))).now
 
     async def job_ids(self, batch_id: str, statuses: tuple[Status, ...], *, dead: bool = False) -> list[str]:
-        """The ids of a batch's jobs in these states, page by page."""
-        ids: list[str] = []
+        """The ids of a batch's jobs in these states."""
+        return [job.id for job in await self._batch_jobs(batch_id, statuses, dead=dead)]
+
+    async def batch_items(self, batch_id: str) -> list[str]:
+        """The latest try of each job of a batch, in the order of their submit."""
+        return [job.id for job in latest_tries(await self._batch_jobs(batch_id, ()))]
+
+    async def _batch_jobs(self, batch_id: str, statuses: tuple[Status, ...], *, dead: bool = False) -> list[Job]:
+        jobs: list[Job] = []
         before: str | None = None
         while True:
             found = await self._reader.read(
                 q.ListJobs(batch_id=batch_id, statuses=statuses, dead=dead, before=before, limit=1_000)
             )
-            ids += [job.id for job in found]
+            jobs += found
             if len(found) < 1_000:
-                return ids
+                return jobs
             before = found[-1].id
 
     async def verify(self, *, accounts_at_once: int = 200, histories: bool = True) -> list[str]:

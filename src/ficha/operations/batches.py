@@ -11,10 +11,12 @@ from .. import validation as arg
 from ..core import commands as c
 from ..core.codes import Code
 from ..core.outcomes import Finished, Recovered, Refusal, Submitted
+from ..core.records import Status
 from ..core.refusals import no_batch
 from ..core.states import ACTIVE
 from ..core.visibility import is_for_user
 from ..engine.views import BatchResumed, BatchView, JobView, Page, Receipt
+from ..engine.views.batches import Left
 from ..errors import Refused
 from ..ids import new_id
 from ..requests import BatchOptions, BatchRequest, batch_items, labels_of
@@ -104,10 +106,10 @@ class BatchOperations(SubmitOperations):
         return await self.queries.batches(asked)
 
     async def batch_results(self, batch_id: str) -> AsyncGenerator[JobView, None]:
-        """Every job of a batch with its payload and result, in the order of their submit, whether ended or not. The
-        jobs are read a few at a time."""
+        """Every job of a batch with its payload and result, in the order of their submit, whether ended or not. A job
+        that was run again is there once, by its latest try. The jobs are read a few at a time."""
         view = await self.batch(batch_id)
-        ids = sorted(await self.queries.job_ids(view.id, ()))
+        ids = await self.queries.batch_items(view.id)
         for start in range(0, len(ids), RESULTS_READ):
             for job in await self.queries.jobs_in_full(ids[start : start + RESULTS_READ]):
                 yield job
@@ -135,7 +137,8 @@ class BatchOperations(SubmitOperations):
         held = await self.queries.job_ids(view.id, ("starting", "running"))
         dead = await self.queries.job_ids(view.id, ("failed",), dead=True)
         recovered = await self._ask_many([c.Recover(job_id) for job_id in held], Recovered)
-        went_on = sum(isinstance(answer, Recovered) and answer.act == "requeued" for answer in recovered)
+        recalled = sum(isinstance(answer, Recovered) and answer.act == "requeued" for answer in recovered)
+        again = 0
         refused: list[Refusal] = []
         left = len(dead)
         for start in range(0, len(dead), SLICE):
@@ -144,10 +147,15 @@ class BatchOperations(SubmitOperations):
             # A job that somebody else requeued or discarded meanwhile is not refused: nothing is left to resume.
             refusals = [one.refusal for one in answers if isinstance(one, Refused) and one.code != "INVALID_STATE"]
             refused += refusals
-            went_on += sum(isinstance(answer, Submitted) for answer in answers)
+            again += sum(isinstance(answer, Submitted) for answer in answers)
             if len(refusals) == len(answers) and any(refusal.code in LIMIT_CODES for refusal in refusals):
                 break
-        return BatchResumed(went_on, len(refused) + left, refused[0] if refused else None)
+        return BatchResumed(
+            resumed=recalled + again,
+            refused=len(refused) + left,
+            refusal=refused[0] if refused else None,
+            left=_left(view.by_status, len(held) - recalled, len(dead), len(refused) + left, again),
+        )
 
     def _requeues(self, dead: Iterable[str], owner: str | None) -> list[c.Command]:
         if owner is None:
@@ -158,3 +166,20 @@ class BatchOperations(SubmitOperations):
             if is_for_user(tool.audience)
         }
         return [c.Resubmit(owner, job_id, new_id(), tools, self.key_id) for job_id in dead]
+
+
+def _left(by_status: Mapping[Status, int], running: int, dead: int, refused: int, again: int) -> dict[Left, int]:
+    """Why the jobs that were not resumed were left, from the batch as it was before.
+
+    running: those that a worker holds. dead: those in the dead-letter list. again: those of them that run again.
+    """
+    found: dict[Left, int] = {
+        "completed": by_status.get("completed", 0),
+        "waiting": by_status.get("queued", 0),
+        "running": running,
+        "cancelled": by_status.get("cancelled", 0),
+        "failed": by_status.get("failed", 0) - dead,
+        "refused": refused,
+        "changed": dead - refused - again,
+    }
+    return {reason: jobs for reason, jobs in found.items() if jobs > 0}

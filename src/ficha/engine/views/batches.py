@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from msgspec import Struct
 
@@ -14,7 +15,8 @@ from .dates import moment
 
 
 class BatchView(Struct, frozen=True, kw_only=True):
-    """A batch and how far it is. `progress` is the share of its jobs that have ended, in percent.
+    """A batch and how far it is. A job that was run again counts once, by its latest try. `progress` is the share of
+    its jobs that have ended, in percent.
 
     by_checkpoint: where asked for, its jobs that have not ended, by the checkpoint that they saved last; '' for those
         without one.
@@ -49,13 +51,20 @@ class BatchCancelled(Struct, frozen=True):
     cancelled: int
 
 
+Left = Literal["completed", "waiting", "running", "cancelled", "failed", "refused", "changed"]
+"""Why a resume left a job as it is: it has completed; it waits or runs, with a live worker; it was cancelled; it failed
+and is no dead letter (the failure was final, or it was discarded); its requeue was refused; it changed meanwhile."""
+
+
 class BatchResumed(Struct, frozen=True):
     """How many jobs of a batch were resumed.
 
     refused: how many of its dead letters could not be run again; they stay in the dead-letter list.
     refusal: why the first of them could not.
+    left: the jobs that were not resumed, counted by the reason.
     """
 
     resumed: int
     refused: int = 0
     refusal: Refusal | None = None
+    left: dict[Left, int] = {}

@@ -73,7 +73,7 @@ class ListSteps(Query[list[Step]], frozen=True):
 
 
 class BatchCounts(Struct, frozen=True):
-    """A batch and its jobs by status; `total` of the batch counts those first submitted."""
+    """A batch and its items by status, each by its latest try."""
 
     batch: Batch
     by_status: dict[Status, int]

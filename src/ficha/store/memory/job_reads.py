@@ -16,6 +16,7 @@ from ...core.records import (
     Leased,
     Step,
 )
+from ...core.split_requests import latest_tries
 from .. import base as q
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def _get_batch(store: MemoryStore, query: q.GetBatch) -> q.BatchCounts | None:
     batch = store.state.batches.get(query.batch_id)
     if batch is None:
         return None
-    counts = Counter(job.status for job in store.state.jobs.values() if job.batch_id == batch.id)
+    jobs = (job for job in store.state.jobs.values() if job.batch_id == batch.id)
+    counts = Counter(job.status for job in latest_tries(jobs))
     return q.BatchCounts(batch, dict(counts))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...core.quota import state_of
 from ...core.records import Entry, Event, Leased, Ready, ReservationState
 from ...core.runs import TELL_OF_RUNS
+from ...core.split_requests import latest_tries
 from .. import base as q
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def _list_batches(store: MemoryStore, query: q.ListBatches) -> q.BatchPart:
         if query.account_id in (None, batch.account_id) and (query.before is None or batch.id < query.before)
     ]
     newest = sorted(found, key=lambda batch: batch.id, reverse=True)[: query.limit]
-    counts = Counter((job.batch_id, job.status) for job in store.state.jobs.values() if job.batch_id is not None)
+    jobs = latest_tries(job for job in store.state.jobs.values() if job.batch_id is not None)
+    counts = Counter((job.batch_id, job.status) for job in jobs)
     batches = [
         q.BatchCounts(batch, {status: jobs for (owner, status), jobs in counts.items() if owner == batch.id})
         for batch in q.countable(newest, query.counted)

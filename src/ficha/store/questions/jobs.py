@@ -67,12 +67,19 @@ def list_hooks(sql: Dialect, query: q.ListHooks, now: int | None) -> Asking[list
     return [*map(t.HOOKS.record, (yield Statement(text, (now, 0, 0, sql.values(query.names, "text"), query.limit))))]
 
 
+def not_run_again(among: str) -> str:
+    """The condition that a job `j` was not run again as a job `n` for which `among` holds."""
+    return f"j.id NOT IN (SELECT n.requeue_of FROM ficha.jobs n WHERE {among} AND n.requeue_of IS NOT NULL)"
+
+
 def get_batch(sql: Dialect, query: q.GetBatch, now: int | None) -> Asking[q.BatchCounts | None]:
     status = "coalesce(l.status, j.status)"
-    source = "ficha.batches b LEFT JOIN ficha.jobs j ON j.batch_id = b.id LEFT JOIN ficha.leases l ON l.job_id = j.id"
-    page = Select(sql, f"SELECT {status}, count(j.id), {sql.selected(t.BATCHES, 'b')} FROM {source}")
-    page.matches("b.id", "=", query.batch_id, "uuid")
-    rows = yield page.statement(f"GROUP BY b.id, {status}")
+    named = sql.parameter(1, "uuid")
+    latest = not_run_again(f"n.batch_id = {named}")
+    jobs = f"LEFT JOIN ficha.jobs j ON j.batch_id = b.id AND {latest} LEFT JOIN ficha.leases l ON l.job_id = j.id"
+    found = f"{status}, count(j.id), {sql.selected(t.BATCHES, 'b')}"
+    text = f"SELECT {found} FROM ficha.batches b {jobs} WHERE b.id = {named} GROUP BY b.id, {status}"
+    rows = yield Statement(text, (sql.value(query.batch_id, "uuid"),))
     if not rows:
         return None
     return q.BatchCounts(t.BATCHES.record(rows[0][2:]), {row[0]: row[1] for row in rows if row[1]})

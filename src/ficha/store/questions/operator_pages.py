@@ -12,6 +12,7 @@ from ...core.states import ACTIVE
 from .. import base as q
 from ..sql import tables as t
 from ..sql.dialect import Answers, Asking, Dialect, Select, Statement, sql_file
+from .jobs import not_run_again
 
 _MOST: Final = 2**62
 """No number is greater."""
@@ -42,7 +43,8 @@ def list_batches(sql: Dialect, query: q.ListBatches, now: int | None) -> Asking[
     batches = q.countable(found, query.counted)
     status, batch = "coalesce(l.status, j.status)", sql.read("j.batch_id", "uuid")
     source = "ficha.jobs j LEFT JOIN ficha.leases l ON l.job_id = j.id"
-    text = f"SELECT {batch}, {status}, count(*) FROM {source} WHERE {sql.among('j.batch_id', 1, 'uuid')} GROUP BY 1, 2"
+    latest = f"{sql.among('j.batch_id', 1, 'uuid')} AND {not_run_again(sql.among('n.batch_id', 1, 'uuid'))}"
+    text = f"SELECT {batch}, {status}, count(*) FROM {source} WHERE {latest} GROUP BY 1, 2"
     rows = (yield Statement(text, (sql.values([one.id for one in batches], "uuid"),))) if batches else []
     counts: dict[str, dict[Status, int]] = {one.id: {} for one in batches}
     for batch_id, name, jobs in rows:

@@ -48,10 +48,9 @@ HOOKS_OF = f"SELECT {SQL.selected(t.HOOKS, 'h')} FROM hooks h WHERE job_id = ?"
 API_KEYS_OF = f"SELECT {SQL.selected(t.API_KEYS, 'k')} FROM api_keys k WHERE name = ? AND revoked_at IS NULL"
 ROWS_OF = in_schema(f"SELECT {row_counts('k.value')} FROM carray(?) k", "")
 
-PARTS_OF = (
-    "SELECT account_id, part_of, count(*) FROM (SELECT account_id, part_of, finished_at FROM jobs "
-    f"WHERE account_id = ? AND part_of IS NOT NULL ORDER BY id DESC LIMIT {PARTS_SEARCHED}) "
-    "WHERE finished_at IS NULL GROUP BY 1, 2"
+NEWEST_PARTS = (
+    "SELECT account_id, part_of, finished_at FROM jobs "
+    f"WHERE account_id = ? AND part_of IS NOT NULL ORDER BY id DESC LIMIT {PARTS_SEARCHED}"
 )
 
 NAMED = {
@@ -93,8 +92,10 @@ def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache
     if needs.rows_of:
         snapshot.rows_of.update({row[0]: account_rows(row) for row in db.execute(ROWS_OF, _array(needs.rows_of))})
     if with_parts := [key for key in needs.parts_of if has_parts(snapshot.accounts[key])]:
-        for account, request, parts in db.executemany(PARTS_OF, _singles(with_parts)):
-            snapshot.parts_of[account][request] = parts
+        for account, request, finished_at in db.executemany(NEWEST_PARTS, _singles(with_parts)):
+            if finished_at is None:
+                parts = snapshot.parts_of[account]
+                parts[request] = parts.get(request, 0) + 1
     _load_ready(db, needs, snapshot)
     if contents := [*needs.contents, *snapshot.add_contents()]:
         for row in db.executemany(CONTENTS, contents):

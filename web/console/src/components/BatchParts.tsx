@@ -50,6 +50,13 @@ export function CancelBatch({ batch }: { batch: Batch }) {
   );
 }
 
+/** Why a resume left jobs as they are. */
+const LEFT: Record<string, string> = {
+  waiting: "waiting already",
+  failed: "failed and no dead letters",
+  changed: "changed meanwhile",
+};
+
 export function ResumeBatch({ batch }: { batch: Batch }) {
   if (notDone(batch) === 0) return null;
   return (
@@ -61,11 +68,13 @@ export function ResumeBatch({ batch }: { batch: Batch }) {
       count={{ number: notDone(batch), one: "job failed or was cancelled", many: "jobs failed or were cancelled" }}
       refresh={["batches", "jobs", "accounts"]}
       run={async () => {
-        const { resumed, refused, refusal } = await api.post("/api/batches/{batch_id}/resume", undefined, {
+        const { resumed, refused, refusal, left } = await api.post("/api/batches/{batch_id}/resume", undefined, {
           path: { batch_id: batch.id },
         });
         const rest = refused > 0 ? ` ${plural(refused, "job")} refused: ${refusal?.message ?? "no reason given"}` : "";
-        return `${plural(resumed, "job")} submitted again.${rest}`;
+        const others = Object.entries(left).filter(([why]) => why !== "refused");
+        const asIs = others.map(([why, jobs]) => `${jobs} ${LEFT[why] ?? why}`).join(", ");
+        return `${plural(resumed, "job")} submitted again.${rest}${asIs && ` Left as they are: ${asIs}.`}`;
       }}
     >
       <p>Each becomes a new job of the same batch and is charged to {batch.account} anew.</p>
