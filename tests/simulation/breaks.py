@@ -143,7 +143,7 @@ def _flush_before_answer(stack: ExitStack) -> None:
         decided: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def decide_and_tell(snapshot: Any) -> Any:
-            decision = ficha.engine.committer.decide(snapshot, group, self._policy)
+            decision = ficha.engine.committer.decide(snapshot, group, self.policy)
             if not decided.done():
                 decided.set_result(Committed(*decision))
             return decision
