@@ -4,9 +4,9 @@ Refused                 a call was refused and changed nothing; `code` says why
 ├── AccountClosed       ├── InvalidFile         ├── ProviderDown
 ├── ActiveJobExists     ├── InvalidPayload      ├── QuotaExceeded
 ├── CostLimit           ├── InvalidState        ├── RateLimited
-├── IdempotencyMismatch ├── LeaseLost           ├── TooLarge
-├── InsufficientCredits ├── NotFound            └── UnknownTool
-├── InvalidArgument     ├── Overloaded
+├── IdempotencyMismatch ├── LeaseLost           ├── ToolClosed
+├── InsufficientCredits ├── NotFound            ├── TooLarge
+├── InvalidArgument     ├── Overloaded          └── UnknownTool
 
 A class is named after its code, and the table of codes (`core/codes.py`) says what it means.
 """
@@ -36,6 +36,7 @@ __all__ = [
     "RateLimited",
     "Refused",
     "TooLarge",
+    "ToolClosed",
     "UnknownTool",
 ]
 
@@ -107,6 +108,9 @@ class QuotaExceeded(Refused, code="QUOTA_EXCEEDED"): ...
 
 
 class RateLimited(Refused, code="RATE_LIMITED"): ...
+
+
+class ToolClosed(Refused, code="TOOL_CLOSED"): ...
 
 
 class TooLarge(Refused, code="TOO_LARGE"): ...

@@ -449,6 +449,27 @@ class _ScenarioRun:
     def _do_resume(self, line: Line) -> c.Command:
         return c.PausePool(line.words[0], paused=False)
 
+    def _do_pause_tool(self, line: Line) -> c.Command:
+        return c.PauseTool(line.words[0], tuple(line.words[1:]))
+
+    def _do_resume_tool(self, line: Line) -> c.Command:
+        return c.PauseTool(line.words[0], tuple(line.words[1:]), paused=False)
+
+    def _do_close_tool(self, line: Line) -> c.Command:
+        return c.CloseSubmits("tool", line.words[0], line.options["reason"])
+
+    def _do_open_tool(self, line: Line) -> c.Command:
+        return c.CloseSubmits("tool", line.words[0], None)
+
+    def _do_close_pool(self, line: Line) -> c.Command:
+        return c.CloseSubmits("pool", line.words[0], line.options["reason"])
+
+    def _do_open_pool(self, line: Line) -> c.Command:
+        return c.CloseSubmits("pool", line.words[0], None)
+
+    def _do_hold_back(self, line: Line) -> c.Command:
+        return c.HoldBack(line.words[0], line.words[1])
+
     def _do_resize(self, line: Line) -> c.Command:
         return c.ResizePool(line.words[0], slots_of(line.words[1]))
 

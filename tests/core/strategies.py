@@ -40,6 +40,7 @@ from ficha.core.policy import (
 )
 from ficha.core.records import (
     Awaiting,
+    Brake,
     BulkAct,
     Delivery,
     Figures,
@@ -222,6 +223,12 @@ class _Teller:
                 part_of = None if job is None else job.spec.part_of
                 parts = [one.id for one in jobs.values() if part_of is not None and one.spec.part_of == part_of]
                 return replace(draft, job_id=job_id, parts=(*parts, *(self._job(one) for one in draft.parts)))
+            case c.HoldBack():
+                waiting = self._world.state.jobs.get(job_id := self._job(draft.job_id))
+                return c.HoldBack(job_id, "gpu" if waiting is None else waiting.spec.pool)
+            case c.SettleTool():
+                brake = self._world.state.of(Brake).get(f"tool {draft.tool}")
+                return draft if brake is None else replace(draft, since_at=brake.since_at, paused=brake.paused)
             case c.Requeue():
                 return c.Requeue(self._job(draft.job_id), self._new_id())
             case c.Resubmit():
@@ -591,6 +598,15 @@ _RECOUNTS = _make(c.RecountAccount, account_id=_ACCOUNTS)
 _OPENS = _make(c.OpenAccount, account_id=_pick("ana", "zoe"), plan=_PLANS, credits=_AMOUNTS)
 _FORGETS = _make(c.ForgetKey, account_id=_ACCOUNTS, scope=_pick("submit", "grant"), key=_pick("k1", "k2", "k3"))
 _PAUSES = _make(c.PausePool, name=_POOLS, paused=_pick(False, False, True))
+_BRAKES = st.one_of(
+    _make(c.PauseTool, tool=_pick("image", "video"), pools=st.just(tuple(POOLS)), paused=_pick(False, False, True)),
+    _make(c.SettleTool, tool=_pick("image", "video"), since_at=_pick(0), paused=_pick(False, True)),
+    *(
+        _make(c.CloseSubmits, kind=st.just(kind), name=_pick(*names, "nothing"), reason=_pick(None, None, None, "Bad."))
+        for kind, names in (("tool", ("image", "video")), ("pool", tuple(POOLS)))
+    ),
+    *[_make(c.HoldBack, job_id=_found(*["active"] * 6, "any", "nowhere"), pool=st.just(""))] * 3,
+)
 _RESIZES = st.one_of(
     _make(c.ResizePool, name=_POOLS, resized=_pick(None, 0, 1, 3, -1)),
     _make(c.DeclarePool, name=_POOLS, slots=_pick(None, 1, 2, 3)),
@@ -886,7 +902,7 @@ _KINDS: list[SearchStrategy[Any]] = [
     _CHANGES_OF_PLAN,
     _RECOUNTS,
     *(_HEARTBEATS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES, _STARTS),
-    *(_DISCARDS, _REFUNDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
+    *(_DISCARDS, _REFUNDS, _OPENS, _FORGETS, _PAUSES, _BRAKES, _RESIZES, _ELECTIONS, _WORDS),
     *(_JOINS, _API_KEYS, _API_KEYS, _HOOKS, _HOOKS, _HOOKS),
     *[_TURNS] * 4,
     *[_FILES] * 4,

@@ -72,6 +72,11 @@ def told(outcome: o.Outcome) -> Told:
             return "erased" if outcome.changed else "unchanged", {"rows": outcome.rows}
         case o.PoolChanged(pool):
             return "", {"slots": pool.limit, "declared": pool.slots, "paused": pool.paused}
+        case o.BrakeChanged(brake):
+            facts = {} if brake is None else {"paused": brake.paused, "closed": brake.closed}
+            return "" if outcome.changed else "unchanged", facts
+        case o.HeldBack():
+            return "moved" if outcome.changed else "unchanged", {}
         case o.ApiKeyChanged(key):
             facts = {"until": key.expires_at, "account": key.account_id, "scope": key.scope}
             return "revoked" if key.revoked_at is not None else "made", {**facts, "changed": outcome.changed}

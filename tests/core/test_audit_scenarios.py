@@ -40,6 +40,12 @@ ACTS = """
     as boss pause cpu
     as boss resume cpu
     as boss resize cpu 3
+    as boss pause-tool upscale gpu cpu
+    as boss resume-tool upscale gpu cpu
+    as boss close-tool upscale reason=bad
+    as boss open-tool upscale
+    as boss close-pool cpu reason=full
+    as boss open-pool cpu
     as boss api-key a1 ci
     as boss revoke a1
     as boss open-breaker fal ttl=60s declared=yes
@@ -93,6 +99,12 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("pause_pool", "pool cpu"),
         ("resume_pool", "pool cpu"),
         ("resize_pool", "pool cpu"),
+        ("pause_tool", "tool upscale"),
+        ("resume_tool", "tool upscale"),
+        ("close_tool", "tool upscale"),
+        ("open_tool", "tool upscale"),
+        ("close_pool", "pool cpu"),
+        ("open_pool", "pool cpu"),
         ("create_api_key", "API key a1"),
         ("revoke_api_key", "API key a1"),
         ("open_breaker", "provider fal"),
@@ -145,9 +157,10 @@ def test_a_line_tells_the_particulars_and_what_came_of_it() -> None:
         audited 10                             -> as_job=j4 new_balance=48
         audited 13                             -> account=ana
         audited 20                             -> slots=3
-        audited 27                             -> owner=ana host=hooks.example
-        audited 37                             -> violations=3
-        audited 21                             -> name=ci scope=admin "hint=hint of a1"
+        audited 33                             -> owner=ana host=hooks.example
+        audited 43                             -> violations=3
+        audited 23                             -> reason=bad
+        audited 27                             -> name=ci scope=admin "hint=hint of a1"
     """)
 
 

@@ -11,6 +11,7 @@ from ficha.core.snapshot import Snapshot
 from tests.core.scenarios import play
 from tests.support.new_jobs import new_job
 
+BRAKES = {("Brake", "tool upscale"), ("Brake", "pool gpu")}
 NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
 
 
@@ -25,10 +26,16 @@ NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
         ),
         (c.Credit("ana", 1, "grant"), Needs(accounts={"ana"})),
         (c.Credit("ana", 1, "grant", key="k"), Needs(accounts={"ana"}, keys={("ana", "grant", "k")})),
-        (c.Submit("ana", (NEW,)), Needs(accounts={"ana"}, reservations_of={"ana"})),
+        (c.Submit("ana", (NEW,)), Needs(accounts={"ana"}, reservations_of={"ana"}, looked=BRAKES)),
         (
             c.Submit("ana", (NEW,), key="k", reservation_id="r1"),
-            Needs(accounts={"ana"}, reservations_of={"ana"}, keys={("ana", "submit", "k")}, reservations={"r1"}),
+            Needs(
+                accounts={"ana"},
+                reservations_of={"ana"},
+                keys={("ana", "submit", "k")},
+                reservations={"r1"},
+                looked=BRAKES,
+            ),
         ),
         (
             c.Claim("w1", ("gpu", "cpu"), 3),
@@ -62,10 +69,10 @@ NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
         (c.ResizePool("gpu", 1), Needs(pools={"gpu"}, changed_pools={"gpu"})),
         (c.Elect("sweeper", "n1", 1), Needs(keyed={("Leader", "sweeper")})),
         (c.RegisterWorker("w1", "host", 1, ("gpu",), 1, "1.0", 10_000), Needs()),
-        (c.Submit("ana", (NEW,), batch_id="b1"), Needs(accounts={"ana"}, reservations_of={"ana"})),
+        (c.Submit("ana", (NEW,), batch_id="b1"), Needs(accounts={"ana"}, reservations_of={"ana"}, looked=BRAKES)),
         (
             c.Submit("ana", (NEW,), batch_id="b1", joins=True),
-            Needs(accounts={"ana"}, reservations_of={"ana"}, batches={"b1"}),
+            Needs(accounts={"ana"}, reservations_of={"ana"}, batches={"b1"}, looked=BRAKES),
         ),
         (
             c.CreateApiKey("k1", "ci", "hint", "digest", "user", "ana"),

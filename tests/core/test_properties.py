@@ -167,7 +167,17 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
 ACTS_OF_PEOPLE = (
     *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue),
     *(c.RecountAccount, c.Resubmit, c.Discard, c.RefundJob, c.BeginBulkAct, c.StopBulkAct),
-    *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
+    *(
+        c.Reserve,
+        c.EndReservation,
+        c.DeclarePool,
+        c.PausePool,
+        c.ResizePool,
+        c.PauseTool,
+        c.CloseSubmits,
+        c.CreateApiKey,
+        c.RevokeApiKey,
+    ),
     *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork, c.NoteVerification, c.CloseAccount),
     *(c.AddEndpoint, c.ChangeEndpoint, c.RotateSecret, c.PingEndpoint, c.ResendDelivery),
     *(c.PauseSchedule, c.RunSchedule),
@@ -258,6 +268,8 @@ def best_jobs(state: State, command: c.Claim) -> list[str]:
         pool, spec = state.pools[name], state.jobs[job_id].spec
         if looked < command.limit and not pool.paused and (pool.limit is None or busy[name] < pool.limit):
             looked += 1
+            if spec.tool in pool.paused_tools:
+                continue
             if spec.content_hash is None or (spec.tool, spec.content_hash) not in contents:
                 contents.add((spec.tool, spec.content_hash or ""))
                 taken.append(job_id)

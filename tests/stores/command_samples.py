@@ -202,6 +202,14 @@ async def pools(run: Run, population: Population) -> None:
     await run(c.PausePool("other"), c.ResizePool("other", 3), c.Elect("sweeping", "w", 1_000))
 
 
+async def brakes(run: Run, population: Population) -> None:
+    """A tool that no job has: the jobs of the others stay where they are."""
+    [(paused, job)] = [("other tool", uuid_of("ready", 90))]
+    await run(c.PauseTool(paused, ("gpu", "other")), c.CloseSubmits("tool", paused, "Broken."))
+    await run(c.SettleTool(paused, 0, True), c.HoldBack(job, "gpu"))
+    await run(c.PauseTool(paused, ("gpu", "other"), paused=False), c.CloseSubmits("tool", paused, None))
+
+
 async def workers(run: Run, population: Population) -> None:
     for _ in range(2):
         await run(*(c.RegisterWorker(f"w{n}", "host", n, ("gpu",), 10, "1.0", 10_000) for n in range(MANY)))
@@ -447,6 +455,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     dead_letters,
     accounts,
     pools,
+    brakes,
     workers,
     api_keys,
     acts_in_a_name,
@@ -593,6 +602,7 @@ def questions() -> dict[str, Question]:
         "webhook endpoints": Question(q.GetWebhookEndpoints((name, "")), 2),
         "bulk acts": Question(q.ListBulkActs(), 50),
         "schedules": Question(q.ListSchedules(), 50),
+        "brakes": Question(q.ListBrakes(), 50),
         "one bulk act": Question(q.ListBulkActs(str(uuid4())), 1),
         "bulk acts that are due": Question(q.ListDueBulkActs(50), 50),
         "sessions of an account": Question(q.GetPageSessions(name), 1),

@@ -150,6 +150,8 @@ QUESTIONS: list[q.Query[Any]] = [
     q.GetPageSessions("a"),
     q.ListBulkActs(),
     q.ListSchedules(),
+    q.ListBrakes(),
+    q.GetParts(str(uuid4())),
     q.CountCheckpoints(str(uuid4())),
     q.CountReservations(1, "a"),
     *(q.ListReservations("a", None, 3, state, 1) for state in ("active", "expired", "released")),

@@ -84,6 +84,7 @@ def waiting(job: JobView) -> str:
         "equal_job": "an equal job is being run",
         "pool_full": f"the pool {job.pool} is full",
         "pool_paused": f"the pool {job.pool} is paused",
+        "tool_paused": f"the tool {job.tool} is paused",
         "schedule": "it is not due yet",
         "place": "",
         None: "",

@@ -72,7 +72,7 @@ for verb, panel in (
     (jobs.cancel, JOBS),
 ):
     app.command(rich_help_panel=panel)(verb)
-app.command(rich_help_panel=JOBS)(tools.tools)
+app.add_typer(tools.app, name="tools", rich_help_panel=JOBS)
 app.add_typer(batches.app, name="batch", rich_help_panel=JOBS)
 app.command(rich_help_panel=JOBS)(files.upload)
 app.command(rich_help_panel=JOBS)(files.files)

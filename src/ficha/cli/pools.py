@@ -13,8 +13,9 @@ from .backend import Backend, on_backend
 from .listing import listed
 from .options import App, AsJson, Database
 from .output import data, echo
+from .tools import Reason, brake
 
-app = typer.Typer(help="Pools: list, pause, resume, resize.", no_args_is_help=True)
+app = typer.Typer(help="Pools: list, pause, resume, resize, close, open.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="POOL", help="The pool.")]
 
@@ -69,6 +70,18 @@ def resize(
         raise typer.BadParameter(f"slots must be a whole number, or `declared`, not {slots!r}")
     wanted = None if slots == "declared" else int(slots)
     _change(app, database, lambda backend: backend.resize_pool(pool, wanted), "", as_json=as_json)
+
+
+@app.command()
+def close(pool: Name, reason: Reason, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Refuse submits to all tools of a pool, with a sentence that says why. Jobs that exist go on."""
+    brake(app, database, lambda backend: backend.close_pool(pool, reason=reason), as_json)
+
+
+@app.command(name="open")
+def open_(pool: Name, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Accept submits to a closed pool again."""
+    brake(app, database, lambda backend: backend.open_pool(pool), as_json)
 
 
 def _change(

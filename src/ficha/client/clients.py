@@ -21,6 +21,7 @@ from ..version import __version__
 from .accounts import AccountMethods
 from .admin import AdminMethods
 from .batches import BatchMethods
+from .brakes import BrakeMethods
 from .bulk_acts import BulkMethods
 from .effects import Emit, Flow, Open, Pause, Read, Ride, Send, Step, Stream
 from .errors import ServerError, Unreachable
@@ -50,6 +51,7 @@ class _Operations(
     FileMethods,
     SessionMethods,
     BulkMethods,
+    BrakeMethods,
     ScheduleMethods,
 ):
     """All operations, and where they are sent."""

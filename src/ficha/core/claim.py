@@ -12,7 +12,7 @@ from . import states
 from .commands import Claim, ClaimJob
 from .outcomes import Claimed, ClaimedJob, Refusal
 from .policy import MILLISECOND
-from .records import HELD, Content, Job, Leased, Parked, Ready
+from .records import HELD, Content, Job, Leased, Parked, Pool, Ready
 from .refusals import no_job, no_pool
 from .rule import Needs, Rule
 from .suspects import is_suspect
@@ -26,6 +26,7 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
     leases: list[ClaimedJob] = []
     behind: list[str] = []
     answered: list[str] = []
+    held_back: list[tuple[str, str]] = []
     pools = _open_pools(ws, command.pools)
     # At most `limit` jobs are examined: so many were loaded for this claim, whatever else its group decides.
     suspects: list[Job] = []
@@ -37,6 +38,11 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
             job = ws.claimable.next_ready(pools)
         if job is None:
             break
+        if is_paused(ws.pool(job.spec.pool), job):
+            set_behind(ws, job, job.id)
+            behind.append(job.id)
+            held_back.append((job.id, job.spec.pool))
+            continue
         if job.spec.content_hash is not None and (equal := ws.content(job.spec)) is not None:
             set_behind(ws, job, equal.job_id)
             behind.append(job.id)
@@ -48,7 +54,7 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
             pools = _open_pools(ws, pools)
     for job in suspects:
         ws.claimable.add(job)
-    return Claimed(tuple(leases), tuple(behind), tuple(answered))
+    return Claimed(tuple(leases), tuple(behind), tuple(answered), tuple(held_back))
 
 
 def set_behind(ws: Workspace, job: Job, other: str) -> None:
@@ -66,6 +72,8 @@ def claim_job(ws: Workspace, command: ClaimJob) -> Claimed | Refusal:
         return Refusal(
             "INVALID_STATE", f"job {job.id} cannot be taken now: {_why_not(job)}.", details={"status": job.status}
         )
+    if is_paused(ws.pool(job.spec.pool), job):
+        return Refusal("INVALID_STATE", f"job {job.id} cannot be taken now: its tool {job.spec.tool} is paused.")
     if job.spec.content_hash is not None and (equal := ws.content(job.spec)) is not None:
         return Refusal("INVALID_STATE", f"job {job.id} cannot be taken now: job {equal.job_id} does the same work.")
     if not _has_slot(ws, job.spec.pool):
@@ -96,6 +104,11 @@ def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> ClaimedJob:
     held = job.place
     assert isinstance(held, Leased)
     return ClaimedJob(job, ws.payload(job.id), held.worker, job.epoch, held.expires_at, held.deadline_at)
+
+
+def is_paused(pool: Pool | None, job: Job) -> bool:
+    """Whether the job's tool is paused: its jobs start nothing new."""
+    return pool is not None and job.spec.tool in pool.paused_tools
 
 
 def _open_pools(ws: Workspace, names: tuple[str, ...]) -> tuple[str, ...]:

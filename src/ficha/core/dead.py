@@ -6,11 +6,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from . import ledger
+from .brakes import brake_name, closed
 from .commands import Discard, Requeue, Resubmit
 from .new_jobs import counted, waiting_place
 from .outcomes import Discarded, Refusal, Submitted
 from .policy import priority_of
-from .records import WAITING, Account, Job, ProviderOutage
+from .records import WAITING, Account, Brake, Job, ProviderOutage
 from .refusals import account_closed, lacks_credits, no_job, no_plan
 from .rule import Audited, Needs, Rule
 from .submit_limits import refuse_counts, refuse_outage
@@ -51,6 +52,8 @@ def resubmit(ws: Workspace, command: Resubmit) -> Submitted | Refusal:
         return no_plan(account.plan, ws.policy)
     if tool.plans is not None and not is_for_plan(tool.plans, plan.name):
         return not_for_plan(job.spec.tool, tool.plans, plan.name)
+    if (refusal := closed(ws, "tool", job.spec.tool) or closed(ws, "pool", tool.pool)) is not None:
+        return refusal
     if tool.provider is not None and (refusal := refuse_outage(ws, tool.provider, ws.now)) is not None:
         return refusal
     # A part runs again as a part of its request, which may be active.
@@ -136,6 +139,8 @@ def _needs_quota(wanted: Needs, command: Resubmit) -> None:
     wanted.owned_jobs.add(command.job_id)
     wanted.payloads.add(command.job_id)
     # The job's tool is not known yet.
+    for name, tool in command.tools.items():
+        wanted.look(Brake, brake_name("tool", name), brake_name("pool", tool.pool))
     wanted.find(ProviderOutage, *(tool.provider for tool in command.tools.values() if tool.provider is not None))
 
 
@@ -174,6 +179,7 @@ RULES = (
             "PROVIDER_DOWN",
             "QUOTA_EXCEEDED",
             "RATE_LIMITED",
+            "TOOL_CLOSED",
             "UNKNOWN_TOOL",
         ),
         audit=_audit_requeue,

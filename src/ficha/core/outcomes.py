@@ -10,6 +10,7 @@ from .codes import CODES, Code
 from .records import (
     Account,
     ApiKey,
+    Brake,
     BulkAct,
     DeclaredHook,
     Delivery,
@@ -130,6 +131,8 @@ class Claimed(Struct, frozen=True, gc=False):
     """Jobs that were parked and not leased, because an equal one is being run or has its result."""
     answered: tuple[str, ...] = ()
     """Those of `behind` for which there is a result: `Recover` completes them."""
+    held_back: tuple[tuple[str, str], ...] = ()
+    """Those of `behind` whose tool is paused, each with its pool: `HoldBack` sees to them."""
 
 
 class Held(Struct, frozen=True, gc=False):
@@ -200,6 +203,18 @@ class Discarded(Struct, frozen=True, gc=False):
 
 class PoolChanged(Struct, frozen=True, gc=False):
     pool: Pool
+
+
+class BrakeChanged(Struct, frozen=True, gc=False):
+    brake: Brake | None
+    """None if nothing is stopped any more."""
+    changed: bool = True
+
+
+class HeldBack(Struct, frozen=True, gc=False):
+    """Whether the job was held back, or let go."""
+
+    changed: bool
 
 
 class Seen(Struct, frozen=True, gc=False):
@@ -456,6 +471,8 @@ Outcome = (
     | Forgotten
     | Discarded
     | PoolChanged
+    | BrakeChanged
+    | HeldBack
     | Seen
     | ApiKeyChanged
     | Used

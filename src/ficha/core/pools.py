@@ -14,7 +14,7 @@ from .refusals import no_pool
 from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
-WaitReason = Literal["schedule", "account_limit", "equal_job", "pool_paused", "pool_full", "place"]
+WaitReason = Literal["schedule", "account_limit", "equal_job", "tool_paused", "pool_paused", "pool_full", "place"]
 COUNTED_READY: Final = 10_000
 COUNTED_READY_MOST: Final = 100_000
 """A count of ready jobs ends at `COUNTED_READY`, or where the caller says, at most at `COUNTED_READY_MOST`."""
@@ -69,12 +69,16 @@ def elect(ws: Workspace, command: Elect) -> Elected:
 def why_waiting(job: Job, pool: Pool | None, occupied: int) -> WaitReason | None:
     """Why a queued job has not started: the first thing that has to change."""
     match job.place:
-        case Parked(behind=str()):
-            return "equal_job"
+        case Parked(behind=str(behind)):
+            return "equal_job" if behind != job.id else "tool_paused"
+        case Parked() if job.place.is_held_back:
+            return "tool_paused"
         case Parked(due_at=int()):
             return "schedule"
         case Parked():
             return "account_limit"
+        case Ready() if pool is not None and job.spec.tool in pool.paused_tools:
+            return "tool_paused"
         case Ready():
             return why_not_yet(pool, occupied)
         case _:

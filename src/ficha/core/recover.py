@@ -125,7 +125,7 @@ def waits(changes: Changes) -> list[int]:
     found: list[int] = []
     for change in changes.jobs:
         before, place = change.before, change.after.place
-        if type(place) is Parked and place.due_at is not None and place.behind is None:
+        if type(place) is Parked and place.due_at is not None and place.behind is None and not place.is_held_back:
             found.append(place.due_at - now)
         was_held = before is not None and isinstance(before.place, HELD)
         if change.after.spec.content_hash is not None and was_held and not isinstance(place, HELD):

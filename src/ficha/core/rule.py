@@ -46,6 +46,7 @@ class Needs(Struct):
     contents: (tool, content hash), with the result; and those of all loaded jobs that may be claimed
         (`Snapshot.add_contents`).
     keyed: records of rare kinds, by kind and key, locked (`find` adds one).
+    looked: keyed records that are only read: they are not locked.
     batches: by id; an account's batches change only under its lock.
     api_keys: by id, under the one lock that all changes of API keys share.
     api_keys_of: names of which all keys that were not revoked are wanted, under the same lock.
@@ -69,6 +70,7 @@ class Needs(Struct):
     suspects: set[str] = field(default_factory=set)
     contents: set[ContentName] = field(default_factory=set)
     keyed: set[KeyedName] = field(default_factory=set)
+    looked: set[KeyedName] = field(default_factory=set)
     batches: set[str] = field(default_factory=set)
     api_keys: set[str] = field(default_factory=set)
     api_keys_of: set[str] = field(default_factory=set)
@@ -79,6 +81,10 @@ class Needs(Struct):
     def find(self, kind: type[Keyed], *keys: str) -> None:
         """Adds keyed records of this kind."""
         self.keyed.update((kind.__name__, key) for key in keys)
+
+    def look(self, kind: type[Keyed], *keys: str) -> None:
+        """The same for records that are only read."""
+        self.looked.update((kind.__name__, key) for key in keys)
 
     def nothing(self, now: int) -> Snapshot:
         """The snapshot in which none of these rows was found."""
@@ -96,7 +102,7 @@ class Needs(Struct):
             occupied=dict.fromkeys(self.ready, 0),
             ready={pool: [] for pool in self.ready},
             contents=dict.fromkeys(self.contents),
-            keyed=dict.fromkeys(self.keyed),
+            keyed=dict.fromkeys(self.keyed | self.looked),
             batches=dict.fromkeys(self.batches),
             api_keys=dict.fromkeys(self.api_keys),
             api_keys_of={name: [] for name in self.api_keys_of},

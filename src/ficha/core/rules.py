@@ -9,6 +9,7 @@ from . import (
     accounts,
     api_keys,
     audit,
+    brakes,
     bulk_acts,
     cancel,
     claim,
@@ -55,6 +56,7 @@ def _needs_of_audited(wanted: Needs, command: ActingAs) -> None:
 _MODULES: Final = (
     accounts,
     api_keys,
+    brakes,
     bulk_acts,
     cancel,
     claim,

@@ -9,6 +9,7 @@ from itertools import accumulate, groupby
 from msgspec.structs import replace
 
 from . import ledger
+from .brakes import look_at_brakes
 from .commands import ForgetKey, NewJob, Submit
 from .files import take_files
 from .new_jobs import counted, due_at_of, first_boost, new_job
@@ -260,6 +261,7 @@ def _needs(wanted: Needs, command: Submit) -> None:
         wanted.keys.add((command.account_id, "submit", command.key))
     if command.reservation_id is not None:
         wanted.reservations.add(command.reservation_id)
+    look_at_brakes(wanted, command.jobs)
     for job in command.jobs:
         if job.spec.content_hash:
             wanted.contents.add((job.spec.tool, job.spec.content_hash))
@@ -306,6 +308,7 @@ RULES = (
             "PROVIDER_DOWN",
             "QUOTA_EXCEEDED",
             "RATE_LIMITED",
+            "TOOL_CLOSED",
         ),
         audit=_audit,
     ),

@@ -6,6 +6,7 @@ from collections.abc import Container
 from typing import Final
 
 from . import ledger
+from .brakes import refuse_closed
 from .commands import NewJob, Submit
 from .files import refuse_files
 from .new_jobs import due_at_of
@@ -43,7 +44,8 @@ def refuse_limits(
     requests no earlier result answers.
     """
     return (
-        _refuse_times(ws, command)
+        refuse_closed(ws, kinds)
+        or _refuse_times(ws, command)
         or _refuse_plan(kinds, plan)
         or (_refuse_batch(ws, command) if command.joins else None)
         or refuse_reservation(ws, command.reservation_id, account.id)

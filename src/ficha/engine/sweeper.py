@@ -29,6 +29,7 @@ from ..core.policy import SECOND
 from ..core.sessions import over
 from ..job_log import fields_of
 from ..store.base import Due, GetDue, GetPageSessions, ListSessionJobs, StoreError
+from .brakes import settle
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -218,6 +219,7 @@ class Sweeper:
         with _logged():
             if await self._leads():
                 await self.sweep()
+                await settle(self._engine)
                 await self._look_at_files()
                 await self._sweep_daily()
                 await self._prune()

@@ -161,7 +161,7 @@ class BatchOperations(SubmitOperations):
         if owner is None:
             return [c.Requeue(job_id, new_id(), self.key_id) for job_id in dead]
         tools = {
-            tool.name: c.ToolTerms(tool.priority, tool.plans, tool.down_with)
+            tool.name: c.ToolTerms(tool.priority, tool.plans, tool.down_with, tool.pool)
             for tool in self.tools.values()
             if is_for_user(tool.audience)
         }

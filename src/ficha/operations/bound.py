@@ -16,6 +16,7 @@ from .accounts import AccountOperations
 from .admin import AdminOperations
 from .api_keys import ApiKeyOperations
 from .batches import BatchOperations
+from .brakes import BrakeOperations
 from .bulk_acts import BulkOperations
 from .file_access import FileAccess
 from .following import FollowOperations
@@ -61,6 +62,7 @@ class AllOperations(
     SearchOperations,
     SessionOperations,
     BulkOperations,
+    BrakeOperations,
     ScheduleOperations,
 ):
     """Every operation there is."""

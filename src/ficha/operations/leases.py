@@ -79,7 +79,10 @@ class LeaseOperations(Operations):
                 return leases
             if claimed.answered:
                 await self.engine.call_many([c.Recover(job_id) for job_id in claimed.answered])
-            # The claim parked some jobs behind equal ones and has not reached the ready jobs after them: claim again.
+            if claimed.held_back:
+                await self.engine.call_many([c.HoldBack(*job) for job in claimed.held_back])
+            # The claim parked some jobs, behind equal ones or because their tool is paused, and has not reached the
+            # ready jobs after them: claim again.
             if len(leases) == most:
                 return leases
 

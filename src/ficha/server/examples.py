@@ -20,6 +20,7 @@ EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
     s.ReasonBody: {"reason": "ordered by mistake"},
     s.RefundBody: {"reason": "the picture was black"},
     s.RunScheduleBody: {"key": "by-hand-1"},
+    s.CloseBody: {"reason": "We mend it until noon."},
     s.BulkActBody: {"act": "requeue", "search": "dead:yes tool:upscale since:1h", "reason": "the provider was down"},
     s.PruneBody: {"dry_run": True},
     s.TokenBody: {"ttl_s": 600},

@@ -49,6 +49,12 @@ class RefundBody(Body, frozen=True):
     reason: Annotated[str, Meta(min_length=1)]
 
 
+class CloseBody(Body, frozen=True):
+    """`reason` is a sentence for those who submit."""
+
+    reason: Annotated[str, Meta(min_length=1)]
+
+
 class BulkActBody(Body, frozen=True, kw_only=True):
     act: BulkVerb
     search: Annotated[str, Meta(max_length=JOB_SEARCH_LENGTH)]

@@ -56,7 +56,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, 1, NULL::text, ROW (k.name, k.slots, k.resized, k.paused)
+    NULL, NULL, NULL, 1, NULL::text, ROW (k.name, k.slots, k.resized, k.paused, k.paused_tools::text)
 FROM ficha.pools k
 WHERE k.name = ANY ($8::text[])
 UNION ALL

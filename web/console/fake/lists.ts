@@ -7,9 +7,9 @@ const ago = (seconds: number): string => new Date(Date.now() - seconds * 1000).t
 const id = (number: number): string => `0190cccc-0000-7000-8000-${String(number).padStart(12, "0")}`;
 
 const pools: Schemas["PoolView"][] = [
-  { name: "gpu", slots: 3, busy: 3, ready: 11, parked: 4, paused: false },
-  { name: "api", slots: 20, busy: 6, ready: 0, parked: 1, paused: false },
-  { name: "cpu", slots: null, busy: 2, ready: 0, parked: 0, paused: true },
+  { name: "gpu", slots: 3, busy: 3, ready: 11, parked: 4, paused: false, paused_tools: [] },
+  { name: "api", slots: 20, busy: 6, ready: 0, parked: 1, paused: false, paused_tools: [] },
+  { name: "cpu", slots: null, busy: 2, ready: 0, parked: 0, paused: true, paused_tools: [] },
 ];
 
 const providers: Schemas["ProviderView"][] = [
@@ -212,6 +212,8 @@ function tool(name: string, description: string | null, price: number | null, sc
     dedupe: false,
     audience: name === "embed" ? "service" : "user",
     plans: name === "portrait" ? ["pro", "team"] : null,
+    paused: name === "embed",
+    closed: name === "embed" ? "It is being mended." : null,
   };
 }
 

@@ -115,6 +115,7 @@ function describeWaiting(state: Waiting, { words, atOnce }: Around): Described {
   switch (wait.reason) {
     case "account_limit":
       return is(words.accountLimit(atOnce));
+    case "tool_paused":
     case "pool_paused":
       return is(words.poolPaused, { tone: "paused" });
     case "equal_job":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .accounts import ChangePlan, Credit, ForgetKey, OpenAccount, RecountAccount
 from .api_keys import CreateApiKey, RevokeApiKey, UseApiKey
 from .base import Command
+from .brakes import Braked, CloseSubmits, HoldBack, PauseTool, SettleTool
 from .bulk_acts import AdvanceBulkAct, BeginBulkAct, HoldBulkAct, StopBulkAct
 from .endings import (
     AcceptedByProvider,
@@ -52,6 +53,7 @@ __all__ = [
     "AnyCommand",
     "BeginBulkAct",
     "BeginFile",
+    "Braked",
     "CancelJob",
     "CancelledByHandler",
     "ChangeEndpoint",
@@ -61,6 +63,7 @@ __all__ = [
     "ClaimJob",
     "CloseAccount",
     "CloseBreaker",
+    "CloseSubmits",
     "Command",
     "Completed",
     "CorrectQueue",
@@ -93,6 +96,7 @@ __all__ = [
     "ForgetRollups",
     "HearSession",
     "Heartbeat",
+    "HoldBack",
     "HoldBulkAct",
     "HoldDelivery",
     "HoldHook",
@@ -110,6 +114,7 @@ __all__ = [
     "OpenBreaker",
     "PausePool",
     "PauseSchedule",
+    "PauseTool",
     "PingEndpoint",
     "PruneJobs",
     "RecountAccount",
@@ -130,6 +135,7 @@ __all__ = [
     "RunSchedule",
     "SaveCheckpoint",
     "SaveStep",
+    "SettleTool",
     "StopBulkAct",
     "StoreFile",
     "Submit",
@@ -178,6 +184,10 @@ UnwrappedCommand = (
     | DeclarePool
     | PausePool
     | ResizePool
+    | PauseTool
+    | CloseSubmits
+    | HoldBack
+    | SettleTool
     | RegisterWorker
     | Elect
     | CreateApiKey

@@ -74,11 +74,13 @@ class Requeue(Command, frozen=True):
 
 
 class ToolTerms(Struct, frozen=True, gc=False):
-    """What a submit takes from the tool, beside the job itself. The fields are those of `NewJob`."""
+    """What a submit takes from the tool, beside the job itself. The fields are those of `NewJob`,
+    with its pool."""
 
     priority: int = 0
     plans: tuple[str, ...] | None = None
     provider: str | None = None
+    pool: str = ""
 
 
 class Resubmit(Command, frozen=True):

@@ -11,13 +11,14 @@ Each noun has a file; everything is imported from here.
 from .accounts import Account, AccountRows, Entry, EntryKind, Key, KeyName, KeyScope, Reservation, ReservationState
 from .api_keys import ApiKey, ApiKeyScope, ApiKeyUse, AuditLine
 from .base import Record
+from .brakes import Brake
 from .bulk_acts import BulkAct, BulkFailure, BulkState, BulkVerb
 from .figures import FigureCursor, Figures, Histogram, JobCounts, Measures, QueueCount, Rollup
 from .files import File, FileRole, FileState, FileUsage
 from .hooks import DeclaredHook, HookName, PendingHook
 from .jobs import Batch, Checkpoint, Content, ContentName, Event, Job, JobSpec, Status, Step
 from .keyed import Keyed, KeyedName
-from .places import HELD, WAITING, Awaiting, Leased, Parked, Place, Ready
+from .places import HELD, HELD_BACK_AT, WAITING, Awaiting, Leased, Parked, Place, Ready
 from .pools import Leader, Pool, Tally, TallyKind, Worker
 from .providers import ProviderOutage, ProviderState
 from .retention import KeptJob, RetentionCursor
@@ -27,6 +28,7 @@ from .webhooks import Delivery, DeliveryState, Endpoint, WebhookEndpoints
 
 __all__ = [
     "HELD",
+    "HELD_BACK_AT",
     "WAITING",
     "Account",
     "AccountRows",
@@ -37,6 +39,7 @@ __all__ = [
     "AuditLine",
     "Awaiting",
     "Batch",
+    "Brake",
     "BulkAct",
     "BulkFailure",
     "BulkState",
@@ -107,6 +110,7 @@ AnyKeyed = (
     | FigureCursor
     | Rollup
     | BulkAct
+    | Brake
     | Schedule
     | RetentionCursor
     | KeptJob

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from .base import Record
+
+HELD_BACK_AT: Final = 253_370_764_800_000_000
+"""The `due_at` of a job whose tool is paused: the year 9999, so that only the end of the pause lets it go. (No job is
+scheduled so far ahead.)"""
 
 
 class Ready(Record, frozen=True, tag=True):
@@ -21,7 +27,13 @@ class Parked(Record, frozen=True, tag=True):
     due_at: int | None = None
     behind: str | None = None
     """The job whose result would answer this one. This one goes on counting as admitted, and waits until the other is
-    no longer held, or at most until `due_at`."""
+    no longer held, or at most until `due_at`. A claim that meets a job of a paused tool parks it behind itself, until
+    `HoldBack` sees to it under its account's lock."""
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether its tool is paused, or was until now."""
+        return self.due_at == HELD_BACK_AT
 
 
 class Leased(Record, frozen=True, tag=True):

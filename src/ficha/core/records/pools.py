@@ -18,6 +18,8 @@ class Pool(Record, frozen=True):
     slots: int | None = None
     resized: int | None = None
     paused: bool = False
+    paused_tools: tuple[str, ...] = ()
+    """The tools whose jobs are held back: a claim reads this row anyway."""
 
     @property
     def limit(self) -> int | None:

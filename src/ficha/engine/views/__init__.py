@@ -17,6 +17,7 @@ from .accounts import (
 )
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
+from .brakes import BrakeView, brake_view, brake_views
 from .bulk_acts import BulkActView, bulk_act_view
 from .dates import instant, moment, moment_if_any, moment_of_id
 from .files import FileLink, FileView, LibraryItem, UploadView, file_view
@@ -93,6 +94,7 @@ __all__ = [
     "BatchCancelled",
     "BatchResumed",
     "BatchView",
+    "BrakeView",
     "BreakerState",
     "BulkActView",
     "Credited",
@@ -156,6 +158,8 @@ __all__ = [
     "attempt_view",
     "audit_view",
     "batch_view",
+    "brake_view",
+    "brake_views",
     "bulk_act_view",
     "credited",
     "declared_hook_views",

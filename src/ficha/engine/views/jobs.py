@@ -43,8 +43,8 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
 
     position: 1 is next; None when the job does not wait for its turn.
     waiting_for: why a queued job has not started: its `place` in the queue, its account's limit (`account_limit`), the
-        pool's slots (`pool_full`), its `schedule`, a paused pool (`pool_paused`), or an equal job of a `dedupe` tool
-        that is being run (`equal_job`).
+        pool's slots (`pool_full`), its `schedule`, a paused tool (`tool_paused`) or pool (`pool_paused`), or an equal
+        job of a `dedupe` tool that is being run (`equal_job`).
     plan: the account's plan at the submit. is_first: whether it was the account's first job ever.
     deadline_at: when its time is up: a job that was started fails then; one that never was is cancelled.
     waited_in_queue: seconds from its creation to its first start, or to now or its end if it never started.
@@ -213,7 +213,7 @@ def job_view(
         is_dead_letter=job.dead_at is not None,
         created_at=moment(job.created_at),
         scheduled_at=moment_if_any(job.place.due_at)
-        if isinstance(job.place, Parked) and job.place.behind is None
+        if isinstance(job.place, Parked) and job.place.behind is None and not job.place.is_held_back
         else None,
         deadline_at=moment_if_any(_deadline_at(job)),
         started_at=moment_if_any(job.started_at),
@@ -298,7 +298,8 @@ class JobToken(Struct, frozen=True):
 class ToolView(Struct, frozen=True, kw_only=True):
     """A kind of job, as it is sold: `schema` is the payload's JSON Schema; `price` is None where it depends on the
     payload; `dedupe` is `global` where equal work of all accounts is done once; `audience` is `service` where only the
-    application may call it; `plans` are the plans that may call it, None for all.
+    application may call it; `plans` are the plans that may call it, None for all. While it is `paused` its
+    jobs wait; while it is `closed`, which says why, submits are refused.
     """
 
     name: str
@@ -313,3 +314,5 @@ class ToolView(Struct, frozen=True, kw_only=True):
     dedupe: Dedupe
     audience: Audience
     plans: tuple[str, ...] | None
+    paused: bool = False
+    closed: str | None = None

@@ -12,7 +12,7 @@ from ...store.base import PoolCounts, QueueDepth
 
 class PoolView(Struct, frozen=True, kw_only=True):
     """A pool: its slots (None for no limit), how many are busy, how many jobs are ready for one, and how many are
-    parked: queued, but not to be started yet."""
+    parked: queued, but not to be started yet. `paused_tools` start nothing in it."""
 
     name: str
     slots: int | None
@@ -20,6 +20,7 @@ class PoolView(Struct, frozen=True, kw_only=True):
     ready: int
     parked: int
     paused: bool
+    paused_tools: tuple[str, ...] = ()
 
 
 class QueueDepthView(Struct, frozen=True, kw_only=True):
@@ -69,4 +70,5 @@ def pool_view(counts: PoolCounts) -> PoolView:
         ready=counts.ready,
         parked=counts.parked,
         paused=pool.paused,
+        paused_tools=pool.paused_tools,
     )

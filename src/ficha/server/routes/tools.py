@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
+from msgspec.structs import replace
 from starlette.responses import Response
 
+from ...core.commands import Braked
 from ...core.visibility import is_for_plan, is_for_user
-from ...engine.views import ToolView, Whole
+from ...engine.views import BrakeView, ToolView, Whole
 from ...tools import Tool
 from ..guard import AccountReader, Call
 from ..openapi import gives
@@ -25,7 +27,8 @@ async def tools(call: AccountReader) -> Response:
         if name not in known:
             known[name] = _told(tool)
     plan = await _plan(call)
-    every = [told for _, told in sorted(known.items())]
+    brakes = {(brake.kind, brake.name): brake for brake in await call.app.brakes()}
+    every = [_braked(told, brakes) for _, told in sorted(known.items())]
     if call.sees_all:
         return answer(Whole(every))
     return answer(Whole([told for told in every if is_for_user(told.audience) and is_for_plan(told.plans, plan)]))
@@ -38,6 +41,15 @@ async def _plan(call: Call) -> str | None:
         return None
     account = await call.app.queries.account(call.owner)
     return None if account is None else account.plan
+
+
+def _braked(told: ToolView, brakes: dict[tuple[Braked, str], BrakeView]) -> ToolView:
+    """The tool with what is stopped of it now, or of its pool."""
+    tool, pool = brakes.get(("tool", told.name)), brakes.get(("pool", told.pool))
+    if tool is None and pool is None:
+        return told
+    closed = [brake.closed for brake in (tool, pool) if brake is not None and brake.closed is not None]
+    return replace(told, paused=tool is not None and tool.paused, closed=closed[0] if closed else None)
 
 
 def _told(tool: Tool) -> ToolView:

@@ -17,6 +17,7 @@ from .accounts import (
     ListReservations,
 )
 from .api_keys import ApiKeyList, ApiKeyRow, GetApiKey, GetRevokedApiKeys, ListApiKeys, ListAudit, NumberedLine
+from .brakes import ListBrakes
 from .bulk_acts import ListBulkActs, ListDueBulkActs
 from .errors import (
     NOT_SHARED,
@@ -206,6 +207,7 @@ __all__ = [
     "ListApiKeys",
     "ListAudit",
     "ListBatches",
+    "ListBrakes",
     "ListBulkActs",
     "ListCommits",
     "ListDeclaredHooks",

@@ -7,6 +7,7 @@ from typing import Final
 
 from ...core.records import AnyKeyed, KeyedName
 from ..sql.dialect import Answers, Asking, Dialect, Select
+from .brake_questions import BRAKE_QUESTIONS
 from .bulk_questions import BULK_QUESTIONS
 from .file_questions import FILE_QUESTIONS
 from .hook_questions import HOOK_QUESTIONS
@@ -19,6 +20,7 @@ KEYED_QUESTIONS: Final[Answers] = {
     **FILE_QUESTIONS,
     **WEBHOOK_QUESTIONS,
     **SESSION_QUESTIONS,
+    **BRAKE_QUESTIONS,
     **BULK_QUESTIONS,
     **SCHEDULE_QUESTIONS,
     **HOOK_QUESTIONS,

@@ -16,6 +16,7 @@ KEYED: Final[dict[str, Table]] = {
     "File": table("files", r.File, "id", uuids="id job_id reservation_id"),
     "FileUsage": table("file_usage", r.FileUsage, "account_id"),
     "BulkAct": table("bulk_acts", r.BulkAct, "id", uuids="id before_id floor_id key_id", values_as_json="failures"),
+    "Brake": table("brakes", r.Brake, "name"),
     "PageSessions": table("page_sessions", r.PageSessions, "account_id", values_as_json="sessions"),
     "FigureCursor": table("figure_cursors", r.FigureCursor, "name", values_as_json="left_out waiting"),
     "RetentionCursor": table("retention_cursors", r.RetentionCursor, "name", values_as_json="walks"),

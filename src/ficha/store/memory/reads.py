@@ -20,6 +20,7 @@ from ...core.records import (
 )
 from ...core.snapshot import Snapshot
 from .. import base as q
+from .brake_reads import BRAKE_READS
 from .bulk_reads import BULK_READS
 from .figure_reads import FIGURE_READS
 from .file_reads import FILE_READS
@@ -158,5 +159,6 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetRevokedApiKeys: _get_revoked_api_keys,
     **(JOB_READS | QUEUE_READS | FILE_READS | PROVIDER_READS | STATE_READS | WEBHOOK_READS | SESSION_READS),
     **(OPERATOR_READS | SEARCH_READS | FIGURE_READS | BULK_READS | SCHEDULE_READS | RETENTION_READS | HOOK_READS),
+    **BRAKE_READS,
     q.GetSnapshot: _get_snapshot,
 }

@@ -124,7 +124,7 @@ class MemoryStore:
             occupied={pool: len(self.held[pool]) for pool in needs.ready},
             ready=ready,
             contents={key: state.contents.get(key) for key in needs.contents},
-            keyed={name: state.keyed.get(name) for name in needs.keyed},
+            keyed={name: state.keyed.get(name) for name in needs.keyed | needs.looked},
             batches={key: state.batches.get(key) for key in needs.batches},
             api_keys={key: state.api_keys.get(key) for key in needs.api_keys},
             api_keys_of={

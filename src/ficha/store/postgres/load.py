@@ -25,7 +25,7 @@ from ..keyed.tables import KEYED
 from ..sql.jobs import job_of
 from . import load_statements as s
 from .dialect import Fetcher, uuids
-from .keyed_rows import lock_keyed
+from .keyed_rows import lock_keyed, look_at_keyed
 from .layer import Layer, Stretches
 from .load_statements import PART, PAYLOAD, REST, LoadPart, LoadStatement
 
@@ -117,6 +117,7 @@ async def _read(
     asked.add(s.HOOKS_OF, uuids(needs.hooks_of))
     asked.add(s.ROWS_OF, sorted(needs.rows_of))
     asked.add(s.PARTS_OF, sorted(key for key in needs.parts_of if has_parts(locked.accounts.get(key))))
+    look_at_keyed(asked, needs)
     asked.add(s.NOW)
     asked_at = time.monotonic()
     found = await connection.fetch(asked.text(), *asked.values)

@@ -104,7 +104,7 @@ ENTRIES: Final = table("entries", r.Entry, "account_id", "number", uuids="job_id
 KEYS: Final = table("keys", r.Key, "account_id", "scope", "key", uuids="job_id batch_id")
 RESERVATIONS: Final = table("reservations", r.Reservation, "id", uuids="id job_id")
 BATCHES: Final = table("batches", r.Batch, "id", uuids="id")
-POOLS: Final = table("pools", r.Pool, "name")
+POOLS: Final = table("pools", r.Pool, "name", values_as_json="paused_tools")
 STEPS: Final = table("steps", r.Step, "job_id", "name", uuids="job_id", texts_of_json="result")
 WORKERS: Final = table("workers", r.Worker, "name", values_as_json="pools")
 TALLIES: Final = table("worker_counts", r.Tally, "worker", "kind")

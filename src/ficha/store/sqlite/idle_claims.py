@@ -14,7 +14,7 @@ from ...core.snapshot import Snapshot
 from ..sql.tables import POOLS
 
 LOOK: Final = (
-    "SELECT EXISTS (SELECT 1 FROM ready WHERE pool = k.value), k.value, p.slots, p.resized, p.paused "
+    "SELECT EXISTS (SELECT 1 FROM ready WHERE pool = k.value), k.value, p.slots, p.resized, p.paused, p.paused_tools "
     "FROM carray(?) k LEFT JOIN pools p ON p.name = k.value"
 )
 STANDS_S: Final = 10.0

@@ -21,7 +21,7 @@ _DELETES: Final = {kind: delete(table) for kind, table in KEYED.items()}
 
 
 def load_keyed(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
-    for kind, key in needs.keyed:
+    for kind, key in needs.keyed | needs.looked if needs.looked else needs.keyed:
         for row in db.execute(_SELECTS[kind], (key,)):
             snapshot.keyed[kind, key] = KEYED[kind].record(row)
 

@@ -16,6 +16,7 @@ The tests are coroutines; pytest-asyncio runs them (`asyncio_mode = "auto"`, or 
 `pytest.register_assert_rewrite("ficha.testing")` before the import makes failures show what differs.
 """
 
+from .brakes import BrakeConformance
 from .bulk_acts import BulkActConformance
 from .commit_groups import CommitGroupConformance
 from .due import DueConformance
@@ -57,6 +58,7 @@ class StoreConformance(
     OperatorConformance,
     TurnConformance,
     SessionConformance,
+    BrakeConformance,
     BulkActConformance,
     RetentionConformance,
 ):

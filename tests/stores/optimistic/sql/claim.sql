@@ -38,7 +38,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused),
+    NULL, NULL, NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused, q.paused_tools::text),
     q.xmin::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))
 FROM ficha.pools q
 WHERE q.name = ANY ($7::text[])

@@ -24,7 +24,7 @@ WITH guard AS MATERIALIZED (
                 WHERE k.account_id = v.account_id AND k.scope = v.scope AND k.key = v.key
                 OFFSET 0
             ) AS found
-        )
+        ) AND NOT EXISTS (SELECT FROM unnest($9::text::text[]) AS v(name) JOIN ficha.brakes USING (name))
 ), accounts_by_position AS (
     UPDATE ficha.accounts AS t
     SET plan = v.plan, opened_at = v.opened_at, balance = v.balance, active = v.active, admitted = v.admitted,
@@ -32,7 +32,7 @@ WITH guard AS MATERIALIZED (
         hour_at = v.hour_at, hour_submits = v.hour_submits, day_at = v.day_at, day_spent = v.day_spent,
         month_at = v.month_at, month_spent = v.month_spent, entries = v.entries
     FROM guard
-    CROSS JOIN unnest($10::text::tid[], $9::text::ficha.accounts[]) AS v(position)
+    CROSS JOIN unnest($11::text::tid[], $10::text::ficha.accounts[]) AS v(position)
     WHERE t.ctid = v.position
     RETURNING t.id, t.ctid
 ), keys_new AS (
@@ -40,7 +40,7 @@ WITH guard AS MATERIALIZED (
     SELECT v.account_id, v.scope, v.key, v.fingerprint, v.created_at, v.expires_at, v.job_id, v.batch_id, v.jobs,
         v.cost, v.entry
     FROM guard
-    CROSS JOIN unnest($11::text::ficha.keys[]) AS v
+    CROSS JOIN unnest($12::text::ficha.keys[]) AS v
 ), born AS (
     INSERT INTO ficha.jobs(
         id, account_id, tool, pool, cost, units, timeout_ms, max_attempts, backoff_ms, backoff_max_ms, content_hash,
@@ -56,7 +56,7 @@ WITH guard AS MATERIALIZED (
         v.refunded, v.delivered, v.dead_at, v.plan, v.number, v.late_finishes, v.callbacks, v.removed_at,
         v.payload_removed_at, v.provider_cost, v.submitted_by, v.payload, v.result
     FROM guard
-    CROSS JOIN unnest($12::text::ficha.jobs[]) AS v
+    CROSS JOIN unnest($13::text::ficha.jobs[]) AS v
 ), ready_new AS (
     INSERT INTO ficha.ready(
         job_id, account_id, pool, wait_until_at, epoch, attempts, recoveries, started_at, events, late_finishes,
@@ -65,17 +65,17 @@ WITH guard AS MATERIALIZED (
     SELECT v.job_id, v.account_id, v.pool, v.wait_until_at, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
         v.late_finishes, v.callbacks, v.first_worker, v.first_run_at, v.rank, v.ages_at
     FROM guard
-    CROSS JOIN unnest($13::text::ficha.ready[]) AS v
+    CROSS JOIN unnest($14::text::ficha.ready[]) AS v
 ), entries_new AS (
     INSERT INTO ficha.entries(account_id, number, kind, amount, balance_after, at, job_id, reason)
     SELECT v.account_id, v.number, v.kind, v.amount, v.balance_after, v.at, v.job_id, v.reason
     FROM guard
-    CROSS JOIN unnest($14::text::ficha.entries[]) AS v
+    CROSS JOIN unnest($15::text::ficha.entries[]) AS v
 ), commits_new AS (
     INSERT INTO ficha.commits(committer, sequence, at, size, events, figures)
     SELECT v.committer, v.sequence, v.at, v.size, v.events, v.figures
     FROM guard
-    CROSS JOIN unnest($15::text::ficha.commits[]) AS v
+    CROSS JOIN unnest($16::text::ficha.commits[]) AS v
 )
 SELECT ARRAY (SELECT ARRAY[id, ctid::text] FROM accounts_by_position),
     pg_current_xact_id()::xid::text || (SELECT '@' || extract(epoch FROM pg_postmaster_start_time()))

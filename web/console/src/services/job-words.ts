@@ -94,6 +94,8 @@ function waitingWords(job: Job): string {
       return `It is #${job.position} in line${job.estimated_wait_s === null ? ". No estimate yet." : `, ${aboutWords(job.estimated_wait_s)}.`}`;
     case "pool_full":
       return `It is next. All slots of the pool ${job.pool} are taken.`;
+    case "tool_paused":
+      return `The tool ${job.tool} is paused. Its order is kept.`;
     case "pool_paused":
       return `The pool ${job.pool} is paused. Its place is kept.`;
     case "account_limit":

@@ -36,7 +36,7 @@ MOST_JOBS: Final = 1_000
 written."""
 
 _NOBODY: Final[frozenset[str]] = frozenset()
-_SIMPLE: Final = ("accounts", "jobs", "owned_jobs", "keys", "reservations_of", "pools", "ready", "suspects")
+_SIMPLE: Final = ("accounts", "jobs", "owned_jobs", "keys", "reservations_of", "pools", "ready", "suspects", "looked")
 _MORE_THAN_SIMPLE: Final = tuple(name for name in Needs.__struct_fields__ if name not in _SIMPLE)
 
 
@@ -179,6 +179,7 @@ class OptimisticLayer(Layer):
             leases={key: version for key, (_, version) in leases.items()},
             pools={name: version for name, (_, version) in pools.items()},
             unused_keys=needs.keys,
+            no_brakes=needs.looked,
             nothing_ready=needs.ready,
             now=None if self._is_own_clock else now,
         )

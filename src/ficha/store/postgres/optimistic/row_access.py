@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from ....core.needs import KeyName, Needs
-from ....core.records import Account
+from ....core.records import Account, KeyedName
 from ....core.snapshot import Snapshot
 from ...base import Committed
 
@@ -49,7 +49,7 @@ class Unchanged(Struct):
 
     accounts, leases, ready, pools: rows that must have this version. The check locks all but the pools; a row that
         another transaction has locked counts as changed.
-    unused_keys: keys that must not exist.
+    unused_keys, no_brakes: keys and brakes that must not exist.
     nothing_ready: pools that must have no ready job.
     now: the time that the database's clock must show, roughly; None if the time is not the database's.
     """
@@ -59,6 +59,7 @@ class Unchanged(Struct):
     ready: Versions = field(default_factory=dict)
     pools: Versions = field(default_factory=dict)
     unused_keys: Collection[KeyName] = ()
+    no_brakes: Collection[KeyedName] = ()
     nothing_ready: Collection[str] = ()
     now: int | None = None
 

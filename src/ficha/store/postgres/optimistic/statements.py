@@ -96,6 +96,7 @@ CHECKS: Final = {
         "WHERE k.account_id = v.account_id AND k.scope = v.scope AND k.key = v.key OFFSET 0) AS found",
         is_for_all=False,
     ),
+    "no_brakes": Check(("text",), "SELECT FROM unnest({}) AS v (name) JOIN ficha.brakes USING (name)", False),
     "nothing_ready": Check(
         ("text", "bigint", "bigint"),
         "SELECT FROM unnest({}) AS v (pool, first, beyond) CROSS JOIN LATERAL (SELECT FROM ficha.ready r "
@@ -218,6 +219,7 @@ class PostgresRowAccess(Struct, eq=False):
             "ready": list(unchanged.ready.items()),
             "pools": list(unchanged.pools.items()),
             "unused_keys": sorted(unchanged.unused_keys),
+            "no_brakes": sorted((key,) for _, key in unchanged.no_brakes),
             "nothing_ready": [x for found in self._scans.of(unchanged.nothing_ready).values() for x in found],
         }
         values: list[Any] = [unchanged.now]

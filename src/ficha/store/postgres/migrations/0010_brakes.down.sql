@@ -1,0 +1,2 @@
+ALTER TABLE ficha.pools DROP COLUMN paused_tools;
+DROP TABLE ficha.brakes;

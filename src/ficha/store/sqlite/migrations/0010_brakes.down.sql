@@ -1,0 +1,2 @@
+ALTER TABLE pools DROP COLUMN paused_tools;
+DROP TABLE brakes;
