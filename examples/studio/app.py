@@ -19,6 +19,8 @@ from ficha.providers import ProviderCall
 
 TIMEOUT_S = float(os.environ.get("STUDIO_TIMEOUT_S", "600"))
 """How long RunningHub may have a job before it is given up and paid back."""
+QUEUE_S = float(os.environ.get("STUDIO_QUEUE_S", "600"))
+"""How long a job waits in the provider queue before it is cancelled and paid back."""
 LEAVE_GRACE_S = float(os.environ.get("STUDIO_LEAVE_GRACE_S", "60"))
 """How long after somebody left the page what they had in line is cancelled."""
 TRIGGER = os.environ.get("STUDIO_TRIGGER")
@@ -70,21 +72,21 @@ def price(images: int, quality: Quality) -> int:
 # The tools of the provider queue. An error is final: no retry, the provider's own words, the credits back.
 
 
-@app.provider_tool(runninghub, pool="gpu", cost=lambda scale: 3 * scale, timeout=TIMEOUT_S)
+@app.provider_tool(runninghub, pool="gpu", cost=lambda scale: 3 * scale, timeout=TIMEOUT_S, max_wait=QUEUE_S)
 async def image_upscaler(job: JobContext, image: File, scale: Literal[2, 4] = 2) -> ProviderCall:
     """Makes a picture two or four times as large."""
     workflow = target(runninghub, job, "image-upscaler")
     return ProviderCall(workflow, {"2.image": await image.url(), "5.scale": scale}, {"upload": ["2.image"]})
 
 
-@app.provider_tool(runninghub, pool="gpu", cost=8, timeout=TIMEOUT_S)
+@app.provider_tool(runninghub, pool="gpu", cost=8, timeout=TIMEOUT_S, max_wait=QUEUE_S)
 async def pose_changer(job: JobContext, image: File, prompt: Prompt = "turned to the side") -> ProviderCall:
     """Shows the person of a picture in another pose."""
     workflow = target(runninghub, job, "pose-changer")
     return ProviderCall(workflow, {"2.image": await image.url(), "6.prompt": prompt}, {"upload": ["2.image"]})
 
 
-@app.provider_tool(runninghub, pool="gpu", cost=10, timeout=TIMEOUT_S)
+@app.provider_tool(runninghub, pool="gpu", cost=10, timeout=TIMEOUT_S, max_wait=QUEUE_S)
 async def outfit_changer(job: JobContext, image: File, outfit: File) -> ProviderCall:
     """Dresses the person of a picture in the clothes of another one."""
     workflow = target(runninghub, job, "outfit-changer")
@@ -92,7 +94,7 @@ async def outfit_changer(job: JobContext, image: File, outfit: File) -> Provider
     return ProviderCall(workflow, nodes, {"upload": ["2.image", "3.outfit"]})
 
 
-@app.provider_tool(runninghub, pool="gpu", cost=30, priority=10, timeout=TIMEOUT_S)
+@app.provider_tool(runninghub, pool="gpu", cost=30, priority=10, timeout=TIMEOUT_S, max_wait=QUEUE_S)
 async def video_upscaler(job: JobContext, video: File, scale: Literal[2, 4] = 2) -> ProviderCall:
     """Makes a short clip larger, frame by frame. Videos wait behind pictures of the same plan."""
     workflow = target(runninghub, job, "video-upscaler")

@@ -228,6 +228,14 @@ def test_a_provider_that_never_answers_is_given_up_and_the_slot_is_free_again(sc
     check.until(lambda: scene.task_of(job)["state"] == "cancelled", "the provider was not told")
 
 
+@pytest.mark.req("A8")
+def test_the_wait_in_the_provider_queue_ends_after_ten_minutes(scene: Scene) -> None:
+    ana = scene.person()
+    tools = {tool["name"]: tool for tool in ana.http.get("/api/tools").json()["items"]}
+    waits = {name: tool["max_wait_s"] for name, tool in tools.items() if tool["pool"] == "gpu"}
+    assert waits == dict.fromkeys(("image_upscaler", "pose_changer", "outfit_changer", "video_upscaler"), 600)
+
+
 @pytest.mark.req("A10")
 def test_the_managers_calls_are_there(scene: Scene) -> None:
     ana = scene.person()
