@@ -613,6 +613,7 @@ def questions() -> dict[str, Question]:
         "figures of all time": Question(q.GetTotal(), 1),
         "jobs by id": Question(q.GetJobs(some), len(some)),
         "one job": Question(q.GetJobs(some[:1]), 1),
+        "parts of a split request": Question(q.GetParts(some[0]), 10),
         "jobs of a batch": Question(q.ListJobs(batch_id=batch, limit=1_000), 100),
         "queued jobs of a batch": Question(q.ListJobs(batch_id=batch, statuses=("queued",), limit=1_000), 100),
         "a batch": Question(q.GetBatch(batch), 100),

@@ -110,6 +110,8 @@ def statements() -> Iterator[str]:
 
 QUESTIONS: list[q.Query[Any]] = [
     q.GetJobs((str(uuid4()), "no uuid")),
+    q.GetParts(str(uuid4())),
+    q.GetParts("no uuid"),
     q.ListJobs(),
     q.ListJobs("a", ("queued", "running"), "t", "p", str(uuid4()), "s", True, 1, str(uuid4()), 3),
     q.ListJobs(statuses=("starting",)),
