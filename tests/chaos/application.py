@@ -66,9 +66,16 @@ class RecordedFicha(Ficha):
         self.record = record
 
     async def claim(
-        self, pools: str | Sequence[str], *, limit: int = 1, worker: str, starts: bool = False
+        self,
+        pools: str | Sequence[str],
+        *,
+        limit: int = 1,
+        worker: str,
+        starts: bool = False,
+        keeps_apart: bool = False,
     ) -> list[Lease]:
-        return self._claimed(await super().claim(pools, limit=limit, worker=worker, starts=starts))
+        granted = await super().claim(pools, limit=limit, worker=worker, starts=starts, keeps_apart=keeps_apart)
+        return self._claimed(granted)
 
     def stand(self, pools: str | Sequence[str], *, limit: int, worker: str) -> StandingClaim:
         return RecordedStandingClaim(super().stand(pools, limit=limit, worker=worker), self._claimed)
