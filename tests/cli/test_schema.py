@@ -12,8 +12,10 @@ from uuid import uuid4
 import apsw
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from ficha import Ficha
+from ficha.core.commands import RegisterWorker
 from ficha.store.connect import migrator_for, store_for
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
@@ -319,6 +321,25 @@ async def test_the_schema_is_that_of_the_application_the_environment_or_the_url(
         counts = [await connection.fetchval(f"select count(*) from {name}.accounts") for (name,) in found]
         assert counts == [0, 0, 1]
         await connection.close()
+
+
+async def test_the_schema_is_not_taken_from_live_workers_unasked(ficha: Run, empty: str) -> None:
+    ficha("migrate", "up", database=empty)
+    async with Ficha(empty, sweep_by_itself=False) as app:
+        word = RegisterWorker("w1", "host", 1, ("default",), 1, "1.0", 60_000)
+        worker = await app.register_worker(word)
+        before = await schema(empty)
+        for arguments in ((), ("--to", "1"), ("--to", "0")):
+            refused = ficha("migrate", "down", *arguments, database=empty, expect=1)
+            assert "workers are alive and may need what would be dropped: w1 (1.0). Stop them" in refused.err
+        assert await schema(empty) == before
+        await app.register_worker(replace(word, started_at=worker.started_at, stops=True))
+    ficha("migrate", "down", database=empty)
+    ficha("migrate", "up", database=empty)
+    async with Ficha(empty, sweep_by_itself=False) as app:
+        await app.register_worker(word)
+    ficha("migrate", "down", "--yes", database=empty)
+    assert await schema(empty) != before
 
 
 async def test_a_ledger_with_entries_is_not_dropped_unasked(ficha: Run, empty: str, folder: Path) -> None:

@@ -28,7 +28,7 @@ from ..store.migrations import (
     refuse_newer,
     script,
 )
-from .backend import application
+from .backend import application, page_items
 from .options import App, AsJson, Database, ErrorForm
 from .output import data, echo, failure, note, printable, text
 
@@ -70,7 +70,7 @@ def down(
     app: App = None,
     database: Database = None,
     to: Target = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Drop the ledger without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     export: Annotated[
         Path | None, typer.Option("--export", metavar="FILE", help="First write all ledger entries, as JSON lines.")
     ] = None,
@@ -78,8 +78,8 @@ def down(
     lock_tries: LockTries = DEFAULT_WAIT.tries,
     as_json: AsJson = False,
 ) -> None:
-    """Undo the last migration, or all above --to. Data that only the newer schema has is lost; before a ledger with
-    entries is dropped, it asks."""
+    """Undo the last migration, or all above --to. Data that only the newer schema has is lost. It asks while workers
+    are alive, which may need what it drops, and before a ledger with entries is dropped."""
     found, migrator = _migrator(app, database)
     state = asyncio.run(migrator.state())
     last = max((row.version for row in state.recorded), default=0)
@@ -88,6 +88,8 @@ def down(
     if target > last:
         known = _known(migrator, target)
         raise typer.BadParameter(f"the database is at version {last}; use `ficha migrate up --to {known}`")
+    if target < last and not yes:
+        asyncio.run(_ask_of_live(found))
     if target == 0 < last:
         asyncio.run(_let_go(found, yes=yes, export=export))
     _move(migrator, found, target, LockWait(lock_timeout, lock_tries), as_json)
@@ -175,6 +177,27 @@ def _warn(migrator: Migrator) -> None:
     """Warns of other roles that may write the tables, and so a balance."""
     for role in asyncio.run(roles_that_write(migrator)):
         note(f"the role {role} may write Ficha's tables, balances too: unless your application is that role, revoke it")
+
+
+async def _ask_of_live(app: Ficha) -> None:
+    """Returns if the schema may be taken from the processes that are alive, if any."""
+    try:
+        async with app.separate_operations(sweeps=False, creates=False) as backend:
+            found = (await backend.workers(limit=page_items(backend))).items
+    except SchemaMismatch:
+        # Half done, or of a newer release: no process of this release works on it.
+        return
+    live = [f"{worker.name} ({worker.version})" for worker in found if worker.state == "alive"]
+    if not live:
+        return
+    named = printable(", ".join(live[:5]) + (f" and {len(live) - 5} more" if len(live) > 5 else ""))
+    if not sys.stdin.isatty():
+        raise _refused(
+            f"workers are alive and may need what would be dropped: {named}. Stop them and the servers first, or add "
+            "--yes if they are of an older release; nothing was changed"
+        )
+    if not typer.confirm(f"workers are alive and may need what is dropped: {named}. Go on?", err=True):
+        raise _refused("nothing was changed")
 
 
 async def _let_go(app: Ficha, *, yes: bool, export: Path | None) -> None:
