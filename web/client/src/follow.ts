@@ -460,7 +460,8 @@ export class Follower {
       if (Date.now() - this.#lineAskedAt < this.#times.lineLength) return;
       this.#lineAskedAt = Date.now();
       void this.#askLine(state.job.pool);
-    } else if (state?.phase === "running" && !this.#hasAskedUsual) {
+    } else if (state?.phase === "running" && !state.job.parts && !this.#hasAskedUsual) {
+      // (The parts of a split request may run one after another: no single run says how long it takes.)
       this.#hasAskedUsual = true;
       void this.#askUsual(state.job.tool);
     }

@@ -317,6 +317,24 @@ test("how long a run usually takes comes from the account's last ones", async ()
   expect(state).toMatchObject({ usual: [20, 30] });
 });
 
+test("a split request is told whole with each of its changes, and its end has all results", async () => {
+  const whole = (fields: object) => ({ ...jobJson({ status: "running" }), units: 8, parts: [], ...fields });
+  const job = (name: string, fields: object) => `event: ${name}\ndata: ${JSON.stringify(whole(fields))}\n\n`;
+  const told = [
+    job("job", { progress: 0 }),
+    job("job", { progress: 50, partial: [["one"], null] }),
+    job("end", { status: "completed", progress: 100, delivered: 8, result: [["one"], ["two"]] }),
+  ];
+  server.on(EVENTS, stream(told));
+  const end = await follow(client()).done;
+  expect(end).toMatchObject({ phase: "done", job: { delivered: 8, result: [["one"], ["two"]] } });
+  expect(states.find((one) => one.phase === "running" && one.progress === 50)).toMatchObject({
+    partial: [["one"], null],
+    usual: null,
+  });
+  expect(server.of("GET /api/jobs")).toHaveLength(0);
+});
+
 test("fields that end in _at are dates, and the product's own JSON stays as it is", async () => {
   server.on(EVENTS, stream([END]));
   const { job } = await follow(client()).done;
