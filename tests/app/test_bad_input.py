@@ -563,7 +563,7 @@ async def test_errors_of_any_kind_are_passed_on_as_well_as_they_can_be(app: Fich
     for error, shown in (
         ("a" * 20_000, "a" * 10_000 + "…"),
         (NUL, "a�b"),
-        (SURROGATE, "?"),
+        (SURROGATE, "�"),
         (ValueError("no"), "no"),
         (None, "None"),
         ("", ""),
