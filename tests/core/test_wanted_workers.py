@@ -2,7 +2,7 @@
 
 import pytest
 
-from ficha.core.pools import wanted_workers
+from ficha.core.pools import wanted_workers, work_of
 from ficha.core.records import Pool
 
 
@@ -33,4 +33,4 @@ from ficha.core.records import Pool
 def test_workers_are_wanted_for_what_runs_and_what_could_start(
     pool: Pool, occupied: int, running: int, ready: int, wanted: int
 ) -> None:
-    assert wanted_workers(pool, occupied=occupied, running=running, ready=ready, concurrency=20) == wanted
+    assert wanted_workers(work_of(pool, occupied=occupied, running=running, ready=ready), 20) == wanted
