@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from msgspec.structs import replace
 
 from ficha import Ficha
 from ficha.core.commands import RegisterWorker
+from ficha.engine import write_probe
 from ficha.store.connect import migrator_for, store_for
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from tests.cli.running import Run
 from tests.cli.terminals import terminal
 from tests.support.postgres import Server, new_database
+from tests.support.server_process import served
 
 ODD_NAME = "[/bold] :car: [red]"
 """A name that a terminal library could take for orders."""
@@ -331,7 +334,7 @@ async def test_the_schema_is_not_taken_from_live_workers_unasked(ficha: Run, emp
         before = await schema(empty)
         for arguments in ((), ("--to", "1"), ("--to", "0")):
             refused = ficha("migrate", "down", *arguments, database=empty, expect=1)
-            assert "workers are alive and may need what would be dropped: w1 (1.0). Stop them" in refused.err
+            assert "processes are alive and may need what would be dropped: worker w1 (1.0). Stop all" in refused.err
         assert await schema(empty) == before
         await app.register_worker(replace(word, started_at=worker.started_at, stops=True))
     ficha("migrate", "down", database=empty)
@@ -340,6 +343,38 @@ async def test_the_schema_is_not_taken_from_live_workers_unasked(ficha: Run, emp
         await app.register_worker(word)
     ficha("migrate", "down", "--yes", database=empty)
     assert await schema(empty) != before
+
+
+def test_the_schema_is_not_taken_from_a_live_server_unasked(ficha: Run, empty: str, folder: Path) -> None:
+    migrator = migrator_for(empty)
+    asyncio.run(migrator.migrate())
+    before = asyncio.run(schema(empty))
+    named = f"a server on {socket.gethostname()}"
+    with served(empty):
+        refused = ficha("migrate", "down", database=empty, expect=1)
+        assert f"may need what would be dropped: {named}. Stop all servers and workers first" in refused.err
+        with terminal("migrate", "down", "--database", empty, cwd=folder) as screen:
+            screen.wait_for("Go on? [y/N]")
+            assert named in " ".join(screen.shown.split())
+            screen.enter("n")
+            assert screen.end() == 1
+        assert asyncio.run(schema(empty)) == before
+        with terminal("migrate", "down", "--database", empty, cwd=folder) as screen:
+            screen.wait_for("Go on? [y/N]")
+            screen.enter("y")
+            assert screen.end() == 0
+        assert asyncio.run(migrator.version()) == newest(empty) - 1
+
+
+def test_a_server_counts_as_alive_until_a_while_after_its_last_trial(
+    ficha: Run, empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(migrator_for(empty).migrate())
+    with served(empty):
+        pass
+    assert "a server on" in ficha("migrate", "down", database=empty, expect=1).err
+    monkeypatch.setattr(write_probe, "FRESH_S", -write_probe.EVERY_S)
+    ficha("migrate", "down", database=empty)
 
 
 async def test_a_ledger_with_entries_is_not_dropped_unasked(ficha: Run, empty: str, folder: Path) -> None:

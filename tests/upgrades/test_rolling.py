@@ -208,7 +208,7 @@ async def rolled(before: Release, after: Release, jobs: int) -> None:
                     await asyncio.gather(second.done_more(jobs), third.done_more(jobs))
                     await new_ones.aclose()
                     await third.done_more(jobs)
-                    down = ("migrate", "down", "--to", str(before.newest))
+                    down = ("migrate", "down", "--yes", "--to", str(before.newest))
                     migrating = asyncio.create_task(asyncio.to_thread(after.command, *down))
                     await third.done_more(jobs)
                     await migrating

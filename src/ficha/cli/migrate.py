@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from ..app import Ficha
+from ..engine.write_probe import live_server
 from ..operations import BoundOperations
 from ..store.base import SchemaMismatch
 from ..store.connect import broken_indexes, migrator_for, roles_that_write
@@ -78,8 +79,8 @@ def down(
     lock_tries: LockTries = DEFAULT_WAIT.tries,
     as_json: AsJson = False,
 ) -> None:
-    """Undo the last migration, or all above --to. Data that only the newer schema has is lost. It asks while workers
-    are alive, which may need what it drops, and before a ledger with entries is dropped."""
+    """Undo the last migration, or all above --to. Data that only the newer schema has is lost. It asks while servers
+    or workers are alive, which may need what it drops, and before a ledger with entries is dropped."""
     found, migrator = _migrator(app, database)
     state = asyncio.run(migrator.state())
     last = max((row.version for row in state.recorded), default=0)
@@ -184,19 +185,21 @@ async def _ask_of_live(app: Ficha) -> None:
     try:
         async with app.separate_operations(sweeps=False, creates=False) as backend:
             found = (await backend.workers(limit=page_items(backend))).items
+            server = await live_server(backend.engine)
     except SchemaMismatch:
         # Half done, or of a newer release: no process of this release works on it.
         return
-    live = [f"{worker.name} ({worker.version})" for worker in found if worker.state == "alive"]
+    live = [] if server is None else [f"a server on {server}"]
+    live += [f"worker {worker.name} ({worker.version})" for worker in found if worker.state == "alive"]
     if not live:
         return
     named = printable(", ".join(live[:5]) + (f" and {len(live) - 5} more" if len(live) > 5 else ""))
     if not sys.stdin.isatty():
         raise _refused(
-            f"workers are alive and may need what would be dropped: {named}. Stop them and the servers first, or add "
-            "--yes if they are of an older release; nothing was changed"
+            f"processes are alive and may need what would be dropped: {named}. Stop all servers and workers first, or "
+            "add --yes if they are of an older release; nothing was changed"
         )
-    if not typer.confirm(f"workers are alive and may need what is dropped: {named}. Go on?", err=True):
+    if not typer.confirm(f"processes are alive and may need what is dropped: {named}. Go on?", err=True):
         raise _refused("nothing was changed")
 
 

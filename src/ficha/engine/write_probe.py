@@ -8,6 +8,7 @@ together write once in `EVERY_S`.
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 import uuid
 from typing import TYPE_CHECKING, Final
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Final
 from ..core.commands import Elect
 from ..core.decide import decide
 from ..core.needs import needs
+from ..core.policy import SECOND
+from ..core.records import Leader
 from ..core.snapshot import Snapshot
-from ..store.base import Decision, HasSchema, StoreError, Unavailable
+from ..store.base import Decision, GetSnapshot, HasSchema, StoreError, Unavailable
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -25,7 +28,7 @@ DUTY: Final = "trial of writing"
 EVERY_S: Final = 5.0
 WITHIN_S: Final = 2.0
 FRESH_S: Final = 2 * EVERY_S
-"""For so long counts what the calls of this process found."""
+"""For so long counts what the calls of this process found, and a server whose trial has run out as alive."""
 
 
 class NotInTime(Unavailable):
@@ -43,6 +46,7 @@ class WriteProbe:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._id = str(uuid.uuid4())
+        self._name = f"{socket.gethostname()} {self._id}"
         self._number = 0
 
     async def problem(self) -> StoreError | None:
@@ -61,10 +65,23 @@ class WriteProbe:
         store = self.engine.store
         if isinstance(store, HasSchema):
             await store.check_schema()
-        command = Elect(DUTY, self._id, int(EVERY_S * 1_000))
+        command = _trial(self._name)
 
         def decided(snapshot: Snapshot) -> Decision:
             return decide(snapshot, [command], self.engine.policy)
 
         self._number += 1
         await store.transact(self._id, self._number, needs([command]), decided)
+
+
+async def live_server(engine: Engine) -> str | None:
+    """The machine of the server that tried last, if one did so just now: whether any server is alive."""
+    snapshot = await engine.store.read(GetSnapshot(needs([_trial("")])))
+    for found in snapshot.keyed.values():
+        if isinstance(found, Leader) and found.expires_at + int(FRESH_S * SECOND) > snapshot.now:
+            return found.owner.split()[0]
+    return None
+
+
+def _trial(owner: str) -> Elect:
+    return Elect(DUTY, owner, int(EVERY_S * 1_000))
