@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import Visitor
+from tests.support.studio import Scene
 
 SIGNED_OUT = re.compile("status of 401")
 """What the browser writes down when nobody is signed in: the console asks the server who is there."""
@@ -47,6 +50,21 @@ def sign_in(visitor: Visitor, token: str) -> Page:
     return page
 
 
+def operator(scene: Scene, visit: Callable[..., Visitor], scope: str = "admin", **window: Any) -> Visitor:
+    """A window in which somebody with a key of this scope is signed in."""
+    visitor = visit(**window)
+    sign_in(visitor, scene.studio.admin if scope == "admin" else new_key(scene, scope)[0])
+    return visitor
+
+
+def new_key(scene: Scene, scope: str, **more: Any) -> tuple[str, str]:
+    """A new key: its secret and its id."""
+    with scene.studio.client(scene.studio.admin) as admin:
+        asked = {"name": f"{scope} {uuid4().hex[:8]}", "scope": scope, **more}
+        made = admin.post("/api/admin/api-keys", json=asked).raise_for_status().json()
+    return made["secret"], made["key"]["id"]
+
+
 def fill_in(page: Page, token: str) -> None:
     """Signs in through the form."""
     page.get_by_label("API key or token").fill(token)
@@ -63,6 +81,15 @@ def loaded(page: Page) -> Page:
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator("main [aria-busy=true]")).to_have_count(0)
     return page
+
+
+def dialog(page: Page) -> Any:
+    return page.get_by_role("dialog")
+
+
+def state(page: Page) -> Any:
+    """What the job's page says of the job."""
+    return page.get_by_role("region", name="State", exact=True)
 
 
 def address(*parts: str) -> str:

@@ -17,30 +17,19 @@ from tests.support.console import (
     PAGES,
     SIGNED_OUT,
     ask,
+    dialog,
     fill_in,
     is_wider_than_window,
     loaded,
+    new_key,
     open_page,
+    operator,
     sign_in,
+    state,
 )
 from tests.support.studio import Scene, check
 
 Visit = Callable[..., Visitor]
-
-
-def operator(scene: Scene, visit: Visit, scope: str = "admin", **window: Any) -> Visitor:
-    """A window in which somebody with a key of this scope is signed in."""
-    visitor = visit(**window)
-    sign_in(visitor, scene.studio.admin if scope == "admin" else new_key(scene, scope)[0])
-    return visitor
-
-
-def new_key(scene: Scene, scope: str, **more: Any) -> tuple[str, str]:
-    """A new key: its secret and its id."""
-    with scene.studio.client(scene.studio.admin) as admin:
-        asked = {"name": f"{scope} {uuid4().hex[:8]}", "scope": scope, **more}
-        made = admin.post("/api/admin/api-keys", json=asked).raise_for_status().json()
-    return made["secret"], made["key"]["id"]
 
 
 def dead_letters(scene: Scene, words: str, number: int = 1, person: Any = None) -> list[dict[str, Any]]:
@@ -52,17 +41,8 @@ def dead_letters(scene: Scene, words: str, number: int = 1, person: Any = None) 
     return [person.wait(job, "failed") for job in jobs]
 
 
-def dialog(page: Page) -> Any:
-    return page.get_by_role("dialog")
-
-
 def side(page: Page) -> Any:
     return page.get_by_role("complementary", name="Ficha")
-
-
-def state(page: Page) -> Any:
-    """What the job's page says of the job."""
-    return page.get_by_role("region", name="State", exact=True)
 
 
 def test_a_key_signs_in_and_is_kept_nowhere_in_the_page(scene: Scene, visit: Visit) -> None:
@@ -207,8 +187,11 @@ def test_a_viewer_sees_everything_and_can_change_nothing(scene: Scene, visit: Vi
     open_page(page, f"/jobs/{job['id']}")
     expect(state(page)).to_contain_text("the tripod fell over")
     expect(side(page).get_by_text("viewer · read only")).to_be_visible()
-    acts = re.compile("^(Requeue|Discard|Refund|Cancel|Grant|Adjust|Create|Open|Pause pool|Resize|Revoke|Change)")
-    for path in (f"/jobs/{job['id']}", "/dead-letters", f"/accounts/{job['account']}", "/pools", "/keys", "/webhooks"):
+    acts = re.compile(
+        "^(Requeue|Discard|Refund|Cancel|Grant|Adjust|Create|Open|Close|Pause (pool|tool)|Resize|Revoke|Change)"
+    )
+    about = (f"/jobs/{job['id']}", f"/accounts/{job['account']}", "/tools/moods")
+    for path in (*about, "/dead-letters", "/pools", "/tools", "/keys", "/webhooks"):
         open_page(page, path)
         expect(page.locator("main").get_by_role("button", name=acts)).to_have_count(0)
     # The buttons are a courtesy; the server is the rule.
@@ -276,8 +259,8 @@ def test_the_address_of_a_search_shows_the_same_list_to_another(scene: Scene, vi
 
 def test_one_tab_of_the_messages_is_the_present_one(scene: Scene, visit: Visit) -> None:
     page = operator(scene, visit).page
-    for state, name in (("", "All"), ("?state=pending", "Pending")):
-        open_page(page, f"/webhooks{state}")
+    for query, name in (("", "All"), ("?state=pending", "Pending")):
+        open_page(page, f"/webhooks{query}")
         tabs = page.get_by_role("navigation", name="Messages by state").get_by_role("link")
         expect(tabs.and_(page.locator("[aria-current=page]"))).to_have_text([name])
 

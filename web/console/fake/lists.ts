@@ -7,10 +7,28 @@ const ago = (seconds: number): string => new Date(Date.now() - seconds * 1000).t
 const id = (number: number): string => `0190cccc-0000-7000-8000-${String(number).padStart(12, "0")}`;
 
 const pools: Schemas["PoolView"][] = [
-  { name: "gpu", slots: 3, busy: 3, ready: 11, parked: 4, paused: false, paused_tools: [] },
-  { name: "api", slots: 20, busy: 6, ready: 0, parked: 1, paused: false, paused_tools: [] },
-  { name: "cpu", slots: null, busy: 2, ready: 0, parked: 0, paused: true, paused_tools: [] },
+  { name: "gpu", slots: 3, busy: 3, ready: 11, parked: 4, paused: false, paused_tools: ["embed"] },
+  { name: "api", slots: 20, busy: 6, ready: 0, parked: 1, paused: false, paused_tools: ["embed"] },
+  { name: "cpu", slots: null, busy: 2, ready: 0, parked: 0, paused: true, paused_tools: ["embed"] },
 ];
+
+let brakes: Schemas["BrakeView"][] = [
+  { kind: "pool", name: "api", paused: false, closed: "The provider is down, until about noon.", since: ago(340) },
+  { kind: "tool", name: "embed", paused: true, closed: "It is being mended.", since: ago(7_900) },
+];
+
+/** One act on a tool or a pool: pause, resume, close or open. */
+function brake(kind: "tool" | "pool", name: string, act: string, reason: string): Schemas["BrakeView"] {
+  const known = brakes.find((each) => each.kind === kind && each.name === name);
+  const made = { kind, name, paused: false, closed: null, ...known, since: ago(0) };
+  if (act === "pause" || act === "resume") made.paused = act === "pause";
+  else made.closed = act === "close" ? reason : null;
+  brakes = [...brakes.filter((each) => each !== known), ...(made.paused || made.closed ? [made] : [])];
+  for (const pool of pools) {
+    pool.paused_tools = brakes.filter((each) => each.kind === "tool" && each.paused).map((each) => each.name);
+  }
+  return made;
+}
 
 const providers: Schemas["ProviderView"][] = [
   {
@@ -414,9 +432,20 @@ export async function answerList(
     const [name, act] = pool.split("/");
     const found = pools.find((each) => each.name === name);
     if (!found) return null;
+    if (act === "close" || act === "open") {
+      const asked = (await request.json().catch(() => ({}))) as { reason?: string };
+      return { body: brake("pool", found.name, act, asked.reason ?? "") };
+    }
     if (act === "resize") found.slots = ((await request.json()) as { slots: number | null }).slots;
     else found.paused = act === "pause";
     return { body: found };
+  }
+  if (path === "/api/admin/brakes") return { body: { items: some(brakes) } };
+  const braked = named("/api/admin/tools/");
+  if (braked !== undefined) {
+    const [name = "", act = ""] = braked.split("/");
+    const asked = (await request.json().catch(() => ({}))) as { reason?: string };
+    return { body: brake("tool", name, act, asked.reason ?? "") };
   }
   if (path === "/api/admin/providers") return { body: { items: some(providers) } };
   const provider = named("/api/admin/providers/");

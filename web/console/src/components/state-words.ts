@@ -29,9 +29,10 @@ const LOOKS: Record<string, StateLook> = {
   silent: { hue: "failed", icon: "more", word: "Silent" },
   stopped: { hue: "waiting", icon: "stop", word: "Stopped" },
   unregistered: { hue: "waiting", icon: "help", word: "Not registered" },
-  // pools
+  // pools and tools
   open: { hue: "done", icon: "check", word: "Open" },
   paused: { hue: "waiting", icon: "pause", word: "Paused" },
+  closed: { hue: "failed", icon: "stop", word: "Closed" },
   // breakers of providers
   "breaker closed": { hue: "done", icon: "check", word: "Closed" },
   "breaker probing": { hue: "running", icon: "play", word: "Probing" },

@@ -1,45 +1,59 @@
+import { useQuery } from "@tanstack/react-query";
 import { createLazyRoute, Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { ActButton } from "../components/ActButton";
 import { Bar } from "../components/Bar";
+import { BrakeState, brakeOf, Submits } from "../components/Brakes";
 import { type Column, DataTable } from "../components/DataTable";
 import { Empty } from "../components/Empty";
 import { Field } from "../components/Field";
 import { LiveNote } from "../components/LiveNote";
 import { Loaded } from "../components/Loaded";
 import { Page } from "../components/Page";
-import { StateBadge } from "../components/StateBadge";
 import { useLive } from "../hooks/useLive";
 import { api, type Schemas } from "../services/api";
 import { formatCount, plural } from "../services/format";
-import { poolsQuery } from "../services/lists";
+import { brakesQuery, poolsQuery, toolsQuery } from "../services/lists";
 import { searchText } from "../services/search-text";
 
 export const Route = createLazyRoute("/pools")({ component: Pools });
 
 type Pool = Schemas["PoolView"];
+type Brake = Schemas["BrakeView"];
 
 function Pools() {
   const pools = useLive(poolsQuery);
+  const brakes = useLive(brakesQuery);
   return (
     <Page
       title="Pools"
       lead="Who works: how many jobs run against the slots of each pool, and how many wait for one."
-      actions={<LiveNote at={pools.dataUpdatedAt} isFailing={pools.isError} />}
+      actions={<LiveNote at={pools.dataUpdatedAt} isFailing={pools.isError || brakes.isError} />}
     >
       <Loaded query={pools} what="the pools">
         {({ items }) => (
-          <DataTable
-            label="Pools"
-            columns={COLUMNS}
-            rows={items}
-            rowKey={(pool) => pool.name}
-            isMarked={(pool) => pool.paused}
-            empty={<Empty title="No pools are declared." />}
-          />
+          <Loaded query={brakes} what="what is stopped">
+            {(stopped) => <Table pools={items} brakes={stopped.items} />}
+          </Loaded>
         )}
       </Loaded>
     </Page>
+  );
+}
+
+function Table({ pools, brakes }: { pools: Pool[]; brakes: Brake[] }) {
+  // Pools and their brakes are shown also while it is not known which tools are whose.
+  const tools = useQuery(toolsQuery).data?.items;
+  const columns = useMemo(() => columnsWith(brakes, tools ?? []), [brakes, tools]);
+  return (
+    <DataTable
+      label="Pools"
+      columns={columns}
+      rows={pools}
+      rowKey={(pool) => pool.name}
+      isMarked={(pool) => pool.paused || brakeOf(brakes, "pool", pool.name) !== undefined}
+      empty={<Empty title="No pools are declared." />}
+    />
   );
 }
 
@@ -51,7 +65,7 @@ function JobCount({ pool, states, count }: { pool: Pool; states: string[]; count
   );
 }
 
-const COLUMNS: Column<Pool>[] = [
+const columnsWith = (brakes: Brake[], tools: Schemas["ToolView"][]): Column<Pool>[] => [
   {
     id: "name",
     header: "Pool",
@@ -63,7 +77,21 @@ const COLUMNS: Column<Pool>[] = [
     ),
     sortBy: (pool) => pool.name,
   },
-  { id: "state", header: "State", cell: (pool) => <StateBadge state={pool.paused ? "paused" : "open"} /> },
+  {
+    id: "state",
+    header: "State",
+    cell: (pool) => (
+      <BrakeState brake={brakeOf(brakes, "pool", pool.name)} isPaused={pool.paused}>
+        {tools
+          .filter((tool) => tool.pool === pool.name && brakeOf(brakes, "tool", tool.name)?.paused)
+          .map(({ name }) => (
+            <Link key={name} to="/tools/$tool" params={{ tool: name }}>
+              Tool {name} is paused
+            </Link>
+          ))}
+      </BrakeState>
+    ),
+  },
   {
     id: "busy",
     header: "Running",
@@ -114,6 +142,7 @@ const COLUMNS: Column<Pool>[] = [
     cell: (pool) => (
       <>
         {pool.paused ? <Resume pool={pool} /> : <Pause pool={pool} />}
+        <Submits kind="pool" name={pool.name} brake={brakeOf(brakes, "pool", pool.name)} />
         <Resize pool={pool} />
       </>
     ),

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { createLazyRoute, Link, useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useMemo, useRef, useState } from "react";
+import { ToolBrakes, ToolState } from "../components/Brakes";
 import { Button } from "../components/Button";
 import { Empty } from "../components/Empty";
 import { Field } from "../components/Field";
@@ -11,12 +12,13 @@ import { Page } from "../components/Page";
 import { SchemaForm } from "../components/SchemaForm";
 import { Stat, StatRow } from "../components/Stat";
 import { toast } from "../components/Toast";
+import { useLive } from "../hooks/useLive";
 import { useSettled } from "../hooks/useSettled";
 import { useMayAct } from "../hooks/useSignedIn";
 import { api, Problem, type Schemas, wordsOf } from "../services/api";
 import { formatCredits, formatDuration, plural } from "../services/format";
 import { aboutWords } from "../services/job-words";
-import { accountsQuery, toolsQuery } from "../services/lists";
+import { accountsQuery, brakesQuery, toolsQuery } from "../services/lists";
 import { newKey } from "../services/new-key";
 import { invalidate } from "../services/queries";
 import {
@@ -39,6 +41,7 @@ type Tool = Schemas["ToolView"];
 function ToolPage() {
   const { tool: name } = Route.useParams();
   const tools = useQuery(toolsQuery);
+  const brakes = useLive(brakesQuery);
   const tool = tools.data?.items.find((one) => one.name === name);
   return (
     <Page title={name} lead={tool?.description ?? <Link to="/tools">All tools</Link>}>
@@ -57,6 +60,18 @@ function ToolPage() {
                 <Stat label="Time-out" value={formatDuration(tool.timeout_s)} />
                 <Stat label="Plans" value={tool.plans?.join(", ") ?? "all"} />
               </StatRow>
+              <section className={`panel ${styles.brakes}`} aria-label="State">
+                <Loaded query={brakes} what="what is stopped">
+                  {({ items }) => (
+                    <div className={styles.brake}>
+                      <ToolState tool={tool} brakes={items} />
+                      <div className={styles.buttons}>
+                        <ToolBrakes tool={tool.name} brakes={items} />
+                      </div>
+                    </div>
+                  )}
+                </Loaded>
+              </section>
               <Try key={tool.name} tool={tool} />
               <details>
                 <summary>Schema of the payload</summary>

@@ -1,4 +1,6 @@
 import { createLazyRoute, Link, useNavigate } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { brakeOf, ToolBrakes, ToolState } from "../components/Brakes";
 import { type Column, DataTable } from "../components/DataTable";
 import { Empty } from "../components/Empty";
 import { LiveNote } from "../components/LiveNote";
@@ -8,45 +10,57 @@ import { Page } from "../components/Page";
 import { useLive } from "../hooks/useLive";
 import type { Schemas } from "../services/api";
 import { formatCount, formatDuration } from "../services/format";
-import { toolsQuery } from "../services/lists";
+import { brakesQuery, toolsQuery } from "../services/lists";
 import { searchText } from "../services/search-text";
 
 export const Route = createLazyRoute("/tools")({ component: Tools });
 
 type Tool = Schemas["ToolView"];
+type Brake = Schemas["BrakeView"];
 
 function Tools() {
   const tools = useLive(toolsQuery, 60_000);
-  const navigate = useNavigate();
+  const brakes = useLive(brakesQuery);
   return (
     <Page
       title="Tools"
       lead="What can be submitted, at which price. Open one to try it."
-      actions={<LiveNote at={tools.dataUpdatedAt} isFailing={tools.isError} />}
+      actions={<LiveNote at={tools.dataUpdatedAt} isFailing={tools.isError || brakes.isError} />}
     >
       <Loaded query={tools} what="the tools">
         {({ items }) => (
-          <DataTable
-            label="Tools"
-            columns={COLUMNS}
-            rows={items}
-            rowKey={(tool) => tool.name}
-            onOpen={(tool) => void navigate({ to: "/tools/$tool", params: { tool: tool.name } })}
-            empty={
-              <Empty title="The application declares no tools.">
-                <p>
-                  A function with <code>@app.tool()</code> is one.
-                </p>
-              </Empty>
-            }
-          />
+          <Loaded query={brakes} what="what is stopped">
+            {(stopped) => <Table tools={items} brakes={stopped.items} />}
+          </Loaded>
         )}
       </Loaded>
     </Page>
   );
 }
 
-const COLUMNS: Column<Tool>[] = [
+function Table({ tools, brakes }: { tools: Tool[]; brakes: Brake[] }) {
+  const navigate = useNavigate();
+  const columns = useMemo(() => columnsWith(brakes), [brakes]);
+  return (
+    <DataTable
+      label="Tools"
+      columns={columns}
+      rows={tools}
+      rowKey={(tool) => tool.name}
+      isMarked={(tool) => brakeOf(brakes, "tool", tool.name) !== undefined}
+      onOpen={(tool) => void navigate({ to: "/tools/$tool", params: { tool: tool.name } })}
+      empty={
+        <Empty title="The application declares no tools.">
+          <p>
+            A function with <code>@app.tool()</code> is one.
+          </p>
+        </Empty>
+      }
+    />
+  );
+}
+
+const columnsWith = (brakes: Brake[]): Column<Tool>[] => [
   {
     id: "name",
     header: "Tool",
@@ -58,6 +72,7 @@ const COLUMNS: Column<Tool>[] = [
     ),
     sortBy: (tool) => tool.name,
   },
+  { id: "state", header: "State", cell: (tool) => <ToolState tool={tool} brakes={brakes} /> },
   {
     id: "about",
     header: "What it does",
@@ -78,12 +93,13 @@ const COLUMNS: Column<Tool>[] = [
   { id: "audience", header: "For", cell: (tool) => (tool.audience === "service" ? "the application" : "users") },
   {
     id: "jobs",
-    header: "",
+    header: "Jobs",
     align: "right",
     cell: (tool) => (
       <Link to="/jobs" search={{ search: searchText({ tool: tool.name }) }} aria-label={`Jobs of ${tool.name}`}>
-        Jobs
+        jobs
       </Link>
     ),
   },
+  { id: "acts", header: "", align: "right", cell: (tool) => <ToolBrakes tool={tool.name} brakes={brakes} /> },
 ];

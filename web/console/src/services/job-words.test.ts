@@ -32,6 +32,7 @@ test("each reason to wait is said in words", () => {
     "It is #3 in line. No estimate yet.",
   );
   expect(waiting({ waiting_for: "pool_full" })).toBe("It is next. All slots of the pool gpu are taken.");
+  expect(waiting({ waiting_for: "tool_paused" })).toBe("The tool upscale is paused. Its order is kept.");
   expect(waiting({ waiting_for: "pool_paused" })).toBe("The pool gpu is paused. Its place is kept.");
   expect(waiting({ waiting_for: "account_limit" })).toContain("as many jobs as the plan pro allows");
   expect(waiting({ waiting_for: "schedule", scheduled_at: at(300) })).toBe(

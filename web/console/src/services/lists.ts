@@ -86,6 +86,11 @@ export const poolsQuery = queryOptions({
   queryFn: ({ signal }) => api.get("/api/admin/pools", { signal }),
 });
 
+export const brakesQuery = queryOptions({
+  queryKey: ["brakes"],
+  queryFn: ({ signal }) => api.get("/api/admin/brakes", { signal }),
+});
+
 export const workersQuery = (query: Paged) =>
   queryOptions({
     queryKey: ["workers", query],
