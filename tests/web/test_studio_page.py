@@ -11,17 +11,9 @@ from playwright.sync_api import Page, expect
 
 from tests.support.browser import Visitor
 from tests.support.studio import Scene, check
+from tests.support.studio_page import credits_of, enter, free_slot, generate, jobs_of, ticket
 
 Visit = Callable[..., Visitor]
-
-
-def enter(visitor: Visitor, name: str = "Davi") -> Page:
-    """Opens the page as one of its people."""
-    page = visitor.page
-    page.goto("/studio")
-    page.get_by_role("button", name=re.compile(name, re.IGNORECASE)).click()
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
-    return page
 
 
 def choose(page: Page, tool: str = "image_upscaler") -> None:
@@ -30,22 +22,6 @@ def choose(page: Page, tool: str = "image_upscaler") -> None:
     page.get_by_role("button", name="person", exact=True).click()
     expect(generate(page)).to_have_accessible_name(re.compile(r"\d credits"))
     expect(generate(page)).to_be_enabled()
-
-
-def generate(page: Page) -> Any:
-    return page.get_by_role("button", name=re.compile("^Generate"))
-
-
-def ticket(page: Page) -> Any:
-    """What the page says of the job, as a screen reader hears it."""
-    return page.get_by_role("region", name="Your ticket")
-
-
-def credits_of(page: Page) -> int:
-    """The balance, once it is known."""
-    button = page.get_by_role("button", name=re.compile("Top up"))
-    expect(button).to_have_text(re.compile(r"\d"))
-    return int(re.sub(r"\D", "", button.inner_text().split("credit")[0]))
 
 
 def served_before(scene: Scene, *accounts: str) -> None:
@@ -58,24 +34,12 @@ def served_before(scene: Scene, *accounts: str) -> None:
                 person.post("/api/jobs", json=job, headers={"Prefer": "wait=20"}).raise_for_status()
 
 
-def jobs_of(scene: Scene, account: str) -> list[dict[str, Any]]:
-    with scene.studio.client(scene.studio.admin) as admin:
-        found: list[dict[str, Any]] = (
-            admin.get("/api/jobs", params={"account": account}).raise_for_status().json()["items"]
-        )
-    return found
-
-
 def fill_slots(scene: Scene) -> list[dict[str, Any]]:
     """Three jobs that stay at the provider until they are released: the pool of three slots is full."""
     scene.plan(hold=True, provider="runninghub", times=3)
     bob = scene.person()
     picture = bob.upload(check.portrait())
     return [bob.wait(bob.submit("pose_changer", image=picture)["job_id"], "running") for _ in range(3)]
-
-
-def free_slot(scene: Scene, job: dict[str, Any]) -> None:
-    scene.release(scene.task_of(job))
 
 
 @pytest.mark.req("D11", "D12", "A14")

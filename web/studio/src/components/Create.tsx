@@ -12,7 +12,7 @@ import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { usePaste } from "../hooks/usePaste";
 import { useQuote } from "../hooks/useQuote";
 import type { Demo } from "../services/door";
-import { type Field, fieldsOf, filesIn, inOrder, inputsIn, suitable } from "../services/tools";
+import { askedIn, type Field, fieldsOf, filesIn, inOrder, inputsIn, suitable } from "../services/tools";
 import { useWords } from "../words";
 import { Button } from "./Button";
 import styles from "./Create.module.css";
@@ -126,7 +126,7 @@ function Bench({ tool, demo, queue, session, draft, isSent, onChange, onSend, on
             onCancel={queue.cancel}
             onRetry={payload ? () => submit() : undefined}
             hasResults={false}
-            making={isClip ? words.makingClip : undefined}
+            making={isClip ? words.makingClip : (state?.job?.units ?? 1) > 1 ? words.makingPictures : undefined}
           />
           {isEnded && (state.phase !== "failed" || !payload) && (
             <div className={styles.after}>
@@ -210,7 +210,7 @@ function Work({ state, fields, draft }: { state: JobState; fields: Field[]; draf
   }
   if (state.phase === "done") return null;
   if (inputs.length === 0 && local.length === 0)
-    return <Blank prompt={String(((job?.payload ?? draft) as Draft).prompt ?? "")} />;
+    return <Blank prompt={String((job ? askedIn(job.payload) : draft).prompt ?? "")} />;
   return (
     <div className={Math.max(inputs.length, local.length) > 1 ? styles.two : styles.one}>
       {local.length > 0

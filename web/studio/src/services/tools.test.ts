@@ -1,6 +1,6 @@
 import type { Tool } from "@ficha/client";
 import { expect, test } from "vitest";
-import { cardPrice, fieldsOf, filesIn, inOrder, inputsIn, suitable } from "./tools";
+import { askedIn, cardPrice, fieldsOf, filesIn, inOrder, inputsIn, suitable } from "./tools";
 
 const UPSCALER = {
   name: "image_upscaler",
@@ -54,6 +54,13 @@ test("files of results and payloads are found, and nothing else", () => {
   expect(inputsIn({ image: "f1", scale: 2 }, fields)).toEqual([{ field: "image", file: "f1" }]);
   expect(inputsIn({ image: { file: "f2" } }, fields)).toEqual([{ field: "image", file: "f2" }]);
   expect(inputsIn(null, fields)).toEqual([]);
+});
+
+test("a split request has the files of all its jobs, in their order, and was asked for once", () => {
+  const [one, two] = ["f1", "f2"].map((file) => ({ file, name: `${file}.png`, media_type: "image/png" }));
+  expect(filesIn([{ files: [one] }, null, { files: [two] }])).toEqual([one, two]);
+  expect(askedIn([null, { prompt: "a boat", images: 4 }])).toEqual({ prompt: "a boat", images: 4 });
+  expect(inputsIn([{ image: "f1" }, { image: "f1" }], fieldsOf(UPSCALER))).toEqual([{ field: "image", file: "f1" }]);
 });
 
 test("samples suit the field", () => {

@@ -96,15 +96,22 @@ export interface ResultFile {
   media_type: string;
 }
 
-/** The files in a result, or in the part of it that is ready. */
+/** The files in a result, or in the part of it that is ready. That of a split request is a list: one for each job. */
 export function filesIn(result: unknown): ResultFile[] {
+  if (Array.isArray(result)) return result.flatMap(filesIn);
   const files = (result as { files?: unknown } | null | undefined)?.files;
   return Array.isArray(files) ? files.filter((one): one is ResultFile => typeof one?.file === "string") : [];
 }
 
+/** What a job was asked for. The payloads of a split request differ only in how many they ask for. */
+export function askedIn(payload: unknown): Record<string, unknown> {
+  const one: unknown = Array.isArray(payload) ? payload.find((part) => part !== null) : payload;
+  return (one ?? {}) as Record<string, unknown>;
+}
+
 /** The ids of the files that a payload names, by field. */
 export function inputsIn(payload: unknown, fields: Field[]): { field: string; file: string }[] {
-  const given = (payload ?? {}) as Record<string, unknown>;
+  const given = askedIn(payload);
   return fields
     .filter((field) => field.kind === "file")
     .map((field) => ({ field: field.name, file: fileId(given[field.name]) }))
