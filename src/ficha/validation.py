@@ -169,6 +169,19 @@ def amount(value: Any, what: str = "the amount") -> int:
     return value
 
 
+def refund_part(credits: Any, share: Any) -> tuple[int | None, str | None]:
+    """How much a refund gives back: an amount, or a share of the charge, as a decimal text; both None for all of it."""
+    if credits is not None and share is not None:
+        raise invalid("give an amount or a share, not both")
+    if credits is not None and amount(credits) < 1:
+        raise invalid(f"the amount must be at least 1 credit, not {credits!r}; leave it out to refund all")
+    if share is None:
+        return credits, None
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise invalid(f"the share must be a number above 0, and at most 1, not {share!r}")
+    return None, str(share)
+
+
 def flag(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
         raise invalid(f"{what} must be True or False, not {value!r}")

@@ -228,3 +228,50 @@ async def test_what_is_wrong_is_told(app: Ficha) -> None:
             await app.bulk_act(bulk_id)
         with pytest.raises(NotFound):
             await app.stop_bulk_act(bulk_id)
+
+
+async def done(app: Ficha, count: int) -> list[str]:
+    """Completed jobs at 5 credits each."""
+    jobs = []
+    for number in range(count):
+        jobs.append((await app.submit("upscale", {"image": f"d{number}"}, account="ana")).job_id)
+        await app.finish(await claim_one(app), result={})
+    return jobs
+
+
+async def test_a_part_of_each_charge_is_refunded_and_the_audit_log_says_which(app: Ficha) -> None:
+    await done(app, 3)
+    begun = await app.acting("boss").begin_bulk_act("refund", "state:completed", reason="slow", share=0.3)
+    assert (begun.share, begun.amount, begun.total) == (0.3, None, 3)
+    assert await BulkRunner(app).drain() == 1
+    act = await app.bulk_act(begun.id)
+    assert (act.state, act.done, act.share) == ("done", 3, 0.3)
+    assert await balance(app) == 1_000 - 3 * 3
+    lines = (await app.audit()).items
+    assert [line.details["share"] for line in lines] == ["0.3"] * 4
+    assert [line.details.get("refunded") for line in lines] == [2, 2, 2, None]
+    again = await app.begin_bulk_act("refund", "state:completed", reason="slow", amount=2)
+    await BulkRunner(app).drain()
+    assert (await app.bulk_act(again.id)).failed == 3
+    assert await balance(app) == 1_000 - 3 * 3
+    with pytest.raises(InvalidArgument, match="for refunds, not for 'cancel'"):
+        await app.begin_bulk_act("cancel", "state:queued", reason="why", amount=1)
+    assert await app.verify() == []
+
+
+async def test_a_refund_of_a_part_whose_process_died_is_resumed_and_refunds_each_job_once(world: World) -> None:
+    apps = [await world.open(), await world.open()]
+    await apps[0].open_account("ana", plan="open", credits=1_000)
+    await done(apps[0], 5)
+    begun = await apps[0].begin_bulk_act("refund", "state:completed", reason="slow", amount=2)
+    first = await apps[0].hold_bulk_act(begun.id, 30)
+    assert first is not None
+    assert await apps[1].due_bulk_acts(9) == []
+    part = await apps[0].next_bulk_jobs(first, 2, 100)
+    assert await apps[0].advance_bulk_act(first, [job.id for job in part.jobs], part.stopped, 30) is not None
+    world.clock.advance(30)
+    assert await BulkRunner(apps[1]).drain() == 1
+    act = await apps[0].bulk_act(begun.id)
+    assert (act.state, act.done, act.failed) == ("done", 5, 0)
+    assert await balance(apps[0]) == 1_000 - 5 * 3
+    assert await apps[0].verify() == []

@@ -1,5 +1,7 @@
 """An operator gives back what a job was charged, once, and the audit log has it."""
 
+from typing import Any
+
 import pytest
 
 from ficha import Ficha, InvalidArgument, InvalidState, NotFound
@@ -45,3 +47,34 @@ async def test_a_refund_needs_a_reason_and_a_job(app: Ficha) -> None:
     for job_id in ("00000000-0000-7000-8000-000000000000", "none"):
         with pytest.raises(NotFound):
             await app.refund(job_id, reason="why")
+
+
+async def test_a_part_of_a_charge_is_refunded_once(app: Ficha) -> None:
+    job_id = (await app.submit("upscale", {"image": "x"}, account="ana")).job_id
+    await app.finish(await claim_one(app), result={})
+    with pytest.raises(InvalidState, match="Refund at most 5"):
+        await app.refund(job_id, amount=6, reason="slow")
+    done = await app.acting("boss").refund(job_id, share=0.5, reason="slow")
+    assert (done.changed, done.refunded, done.new_balance) == (True, 3, 998)
+    assert not (await app.refund(job_id, share=0.5, reason="slow")).changed
+    with pytest.raises(InvalidState, match="the other 2 back with adjust"):
+        await app.refund(job_id, reason="slow")
+    assert (await app.job(job_id)).refunded == 3
+    assert (await app.audit()).items[0].details["share"] == "0.5"
+    assert await app.verify() == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *({"amount": amount} for amount in (0, -1, 1.5, True, "3", 2**63)),
+        *({"share": share} for share in (0, -0.5, 1.1, True, "0.5", float("nan"), float("inf"))),
+        {"amount": 1, "share": 0.5},
+    ],
+    ids=str,
+)
+async def test_a_part_that_cannot_be_is_refused_in_words(app: Ficha, part: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match=r"the (amount|share)|an amount or a share"):
+        await app.refund("00000000-0000-7000-8000-000000000000", reason="why", **part)
+    with pytest.raises(InvalidArgument, match=r"the (amount|share)|an amount or a share"):
+        await app.begin_bulk_act("refund", "state:completed", reason="why", **part)

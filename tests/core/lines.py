@@ -13,12 +13,12 @@ _DURATION = re.compile(r"(-?\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
 OPTIONS = frozenset(
     re.findall(
         r"\w+",
-        """aborts account after apart api_keys as at at_once attempt attempts backoff backoff_max batch before body
-        broken burst by content correlation cost credits data declared delay delivered ends entries error every far
+        """aborts account after amount apart api_keys as at at_once attempt attempts backoff backoff_max batch before
+        body broken burst by content correlation cost credits data declared delay delivered ends entries error every far
         files final held hold inputs jitter joins key keys least limit lost max_wait more most name of partial plans
         poll pool
-        priority progress provider provider_cost reason ref reservation reservations result scope session size slots
-        starts submitted target text timeout times told tool total ttl units unsent verdict""",
+        priority progress provider provider_cost reason ref reservation reservations result scope session share size
+        slots starts submitted target text timeout times told tool total ttl units unsent verdict""",
     )
 )
 """The options of commands; the settings take the names of the fields they set."""

@@ -535,13 +535,15 @@ class _ScenarioRun:
         return c.ResendDelivery(delivery_id, owner)
 
     def _do_refund(self, line: Line) -> c.Command:
-        return c.RefundJob(line.words[0], line.options.get("reason", "a gift"))
+        return c.RefundJob(line.words[0], line.options.get("reason", "a gift"), *_part(line))
 
     def _do_begin_bulk(self, line: Line) -> c.Command:
         act_id, act = line.words
         total, cost = (int(line.options.get(name, 0)) for name in ("total", "cost"))
         reason = line.options.get("reason", "as a test")
-        return c.BeginBulkAct(act_id, act, "dead:yes", reason, "boss", total, cost, "~")  # type: ignore[arg-type]
+        begun = c.BeginBulkAct(act_id, act, "dead:yes", reason, "boss", total, cost, "~")  # type: ignore[arg-type]
+        amount, share = _part(line)
+        return replace(begun, amount=amount, share=share)
 
     def _do_hold_bulk(self, line: Line) -> c.Command:
         return c.HoldBulkAct(line.words[0], line.span("hold") or 30_000)
@@ -784,6 +786,11 @@ class _ScenarioRun:
 
 def _uncounted(job: Job | None) -> Job | None:
     return None if job is None else replace(job, events=0, late_finishes=0, callbacks=0)
+
+
+def _part(line: Line) -> tuple[int | None, str | None]:
+    amount = line.options.get("amount")
+    return None if amount is None else int(amount), line.options.get("share")
 
 
 def _name(verb: str) -> str:

@@ -577,7 +577,13 @@ _RESUBMITS = _make(
         {"image": c.ToolTerms(5, provider="fal")},
     ),
 )
-_REFUNDS = _make(c.RefundJob, job_id=_found(*["done"] * 6, "ended", "any", "nowhere"), reason=_pick("a gift"))
+_REFUNDS = _make(
+    c.RefundJob,
+    job_id=_found(*["done"] * 6, "ended", "any", "nowhere"),
+    reason=_pick("a gift"),
+    amount=_pick(None, None, 1, 3),
+    share=_pick(None, None, "0.5", "0.001", "1"),
+)
 _DISCARDS = _make(c.Discard, job_id=_DEAD)
 _RESERVES = _make(
     c.Reserve,
@@ -835,6 +841,8 @@ _BULK_ACTS = st.one_of(
         total=_pick(3, 3, 3, 100_001),
         credits=_pick(7),
         before_id=st.just(""),
+        amount=_pick(None, None, 2),
+        share=_pick(None, None, "0.3"),
     ),
     _make(c.HoldBulkAct, act_id=_pick("0", "0", "1", "9"), hold_ms=_pick(0, 30_000)),
     *[

@@ -1,6 +1,7 @@
 """Bulk acts: each job once, whoever works on the act and wherever they die."""
 
 from ficha.core.records import BulkAct
+from ficha.core.records.bulk_acts import NEVER
 from tests.core.scenarios import play
 
 DEAD = """
@@ -152,3 +153,72 @@ def test_the_first_hundred_failures_are_kept_and_all_are_counted() -> None:
     """)
     kept = world.state.of(BulkAct)["b1"].failures
     assert [failure.job_id for failure in kept] == [f"j{number}" for number in range(1, 101)]
+
+
+DONE = """
+        clock 10:00
+        plan free
+        open ana free credits=20
+        open bob free credits=20
+        submit ana j1 cost=2
+        submit bob j2 cost=7
+        submit ana j3 cost=0
+        submit bob j4 cost=8
+        claim gpu w1 limit=9
+        finish j1 e1 completed
+        finish j2 e1 completed
+        finish j3 e1 completed
+        finish j4 e1 completed delivered=1 of=4
+"""
+
+
+def test_a_bulk_refund_of_an_amount_gives_each_job_at_most_what_it_cost() -> None:
+    play(f"""
+        {DONE}
+        as boss begin-bulk b1 refund total=4 cost=17 amount=3 -> running
+        hold-bulk b1                    -> running hold=1
+        advance b1 1 ~ j4 j3 before=j3  -> running done=0 failed=2
+        advance b1 1 j3 j2 j1           -> done done=2 failed=2
+        bulk b1                         -> failures="j4 INVALID_STATE, j3 INVALID_STATE" amount=3
+        ledger ana                      -> grant 20, charge -2, refund 2
+        account bob                     -> balance=14
+        audited 1                       -> act=refund amount=3 total=4
+        audited 2                       -> amount=3 refunded=3 bulk_act=b1
+        audited 3                       -> amount=2 refunded=2
+    """)
+
+
+def test_a_bulk_refund_of_a_share_is_rounded_up_for_each_job_and_done_once_wherever_it_breaks_off() -> None:
+    play(f"""
+        {DONE}
+        begin-bulk b1 refund total=2 share=0.5 -> running
+        hold-bulk b1 hold=30s           -> running hold=1
+        together
+            advance b1 1 ~ j2 before=j2 -> running done=1
+            advance b1 1 ~ j2 before=j2 -> running done=1
+        +30s
+        hold-bulk b1                    -> running hold=2
+        advance b1 1 j2 j1              -> nothing
+        advance b1 2 j2 j2 j1           -> done done=2 failed=1
+        bulk b1                         -> says="so much was given back before"
+        ledger bob                      -> grant 20, charge -7, charge -8, refund 6, refund 4
+        ledger ana                      -> grant 20, charge -2, refund 1
+        begin-bulk b2 refund total=2
+        hold-bulk b2
+        advance b2 1 ~ j2 j1            -> done done=0 failed=2
+        bulk b2                         -> says="Give the other 3 back with adjust"
+    """)
+
+
+def test_what_earlier_releases_look_for_never_finds_a_refund_of_a_part() -> None:
+    """They would refund all of each job."""
+    world = play(f"""
+        {DONE}
+        begin-bulk b1 refund total=2 share=0.5
+        hold-bulk b1
+        advance b1 1 ~ j2 before=j2
+        begin-bulk b2 refund total=2
+    """)
+    parts, whole = (world.state.of(BulkAct)[name] for name in ("b1", "b2"))
+    assert (parts.due_at, whole.due_at) == (NEVER, world.now)
+    assert parts.part_due_at == world.now + 30_000_000

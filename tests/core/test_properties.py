@@ -213,7 +213,7 @@ def test_an_epoch_only_rises_and_what_has_ended_never_changes(workload: Workload
                 assert was.provider_cost in (None, job.provider_cost)
                 counts = {"dead_at": None, "events": 0, "late_finishes": 0, "callbacks": 0, "provider_cost": None}
                 if isinstance(c.unwrapped(command), c.RefundJob) and was.refunded == 0:
-                    assert job.refunded in (0, was.charged)
+                    assert 0 <= job.refunded <= was.charged
                     counts["refunded"] = 0
                 if job.removed_at == was.removed_at:
                     assert world.state.results.get(was.id) == before.results.get(was.id)

@@ -1,5 +1,10 @@
 """An operator's refund: what a job that ended was charged goes back, once."""
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ficha.core.refunds import most, part_of
 from tests.core.scenarios import play
 
 DONE = """
@@ -85,3 +90,68 @@ def test_a_refund_is_taken_off_what_was_spent_in_the_same_period_only() -> None:
         refund j1                       -> completed refunded=5
         account ana                     -> day_spent=1 month_spent=1 balance=9
     """)
+
+
+def test_a_part_of_the_charge_is_refunded_once_and_a_repeat_is_no_error() -> None:
+    play(f"""
+        {DONE}
+        finish j1 e1 completed
+        refund j1 amount=6              -> INVALID_STATE charged=5 left=5 says="at most 5"
+        as boss refund j1 amount=2      -> completed refunded=2 balance=7
+        refund j1 amount=2              -> unchanged refunded=2 balance=7
+        refund j1 share=0.4             -> unchanged refunded=2
+        refund j1 amount=1              -> INVALID_STATE charged=5 refunded=2 left=3
+        refund j1                       -> INVALID_STATE left=3 says="with adjust"
+        refund j1 share=1               -> INVALID_STATE left=3
+        job j1                          -> completed charged=5 refunded=2
+        events j1                       -> submitted claimed started completed refunded
+        ledger ana                      -> grant 10, charge -5, refund 2
+        account ana                     -> balance=7 day_spent=3 month_spent=3
+        audited 1                       -> amount=2 refunded=2 new_balance=7
+    """)
+
+
+def test_two_parts_in_one_group_are_one_refund() -> None:
+    play(f"""
+        {DONE}
+        finish j1 e1 completed
+        together
+            refund j1 amount=1          -> completed refunded=1
+            refund j1 share=1           -> INVALID_STATE left=4
+            refund j1 amount=1          -> unchanged
+        ledger ana                      -> grant 10, charge -5, refund 1
+    """)
+
+
+def test_a_job_that_was_partly_refunded_at_its_end_gets_no_second_part() -> None:
+    play(f"""
+        {DONE}
+        finish j1 e1 completed delivered=3 of=4 -> completed refunded=2 balance=7
+        refund j1 amount=1              -> INVALID_STATE refunded=2 left=3
+        submit ana free cost=0
+        cancel free
+        refund free amount=3            -> unchanged refunded=0
+        refund free share=0.5           -> unchanged refunded=0
+    """)
+
+
+@pytest.mark.parametrize(
+    ("charged", "share", "back"),
+    [(5, "0.5", 3), (1, "0.001", 1), (30, "0.1", 3), (10**12, "1e-12", 1), (7, "1", 7), (7, "1.0", 7), (3, "0.34", 2)],
+)
+def test_a_share_is_rounded_up_to_a_whole_credit_and_exact_otherwise(charged: int, share: str, back: int) -> None:
+    """30 x 0.1 is 3, which it is not in binary fractions."""
+    assert part_of(charged, None, share) == back
+
+
+@given(
+    st.lists(st.integers(0, 50), max_size=9),
+    st.one_of(
+        st.tuples(st.integers(1, 60), st.none()),
+        st.tuples(st.none(), st.floats(0, 1, exclude_min=True).map(str)),
+        st.just((None, None)),
+    ),
+)
+def test_no_more_comes_back_than_was_said_before(charges: list[int], part: tuple[int | None, str | None]) -> None:
+    back = sum(min(charged, part_of(charged, *part)) for charged in charges)
+    assert back <= most(len(charges), sum(charges), *part) <= sum(charges)

@@ -81,3 +81,35 @@ def test_the_client_begins_lists_and_stops(server: Served, name: str) -> None:
         assert client.bulk_act(begun.id).id == begun.id
         assert begun.id in [one.id for one in client.bulk_acts(limit=100).items]
         assert client.stop_bulk_act(begun.id).state in ("stopped", "done")
+
+
+def test_an_admin_refunds_a_part_of_one_job_and_of_many(server: Served, name: str) -> None:
+    with (
+        server.client(server.account(name)) as user,
+        server.client(server.service) as service,
+        server.client(server.admin) as admin,
+    ):
+        jobs = []
+        for _ in range(3):
+            asked = {"tool": "paint", "payload": {"prompt": name}}
+            jobs.append(user.post("/api/jobs", json=asked).json()["job_id"])
+            service.post(
+                "/api/worker/finish", json={**server.take(jobs[-1]), "outcome": "completed"}
+            ).raise_for_status()
+        cost = user.get(f"/api/jobs/{jobs[0]}").json()["charged"]
+        assert cost == 3
+        path, why = f"/api/admin/jobs/{jobs[0]}/refund", {"reason": "slow"}
+        for bad in ({"amount": 0}, {"share": 0}, {"share": 1.5}, {"amount": 1.5}, {"amount": 1, "share": 0.5}):
+            assert admin.post(path, json=why | bad).status_code == 422
+            asked = {"act": "refund", "search": f"account:{name}"} | why | bad
+            assert admin.post("/api/admin/bulk-acts", json=asked).status_code == 422
+        refused(admin.post(path, json=why | {"amount": cost + 1}), 409, "INVALID_STATE")
+        assert admin.post(path, json=why | {"share": 0.001}).json()["refunded"] == 1
+        asked = {"act": "refund", "search": f"account:{name}", "amount": 1} | why
+        act = ended(admin, admin.post("/api/admin/bulk-acts", json=asked).json()["id"])
+        assert (act["done"], act["failed"], act["amount"], act["share"]) == (2, 1, 1, None)
+        assert [user.get(f"/api/jobs/{job_id}").json()["refunded"] for job_id in jobs] == [1, 1, 1]
+    with Client(server.url, server.admin) as client:
+        assert not client.refund(jobs[0], reason="slow", amount=1).changed
+        begun = client.begin_bulk_act("refund", f"account:{name}", reason="slow", share=0.25)
+        assert (begun.share, begun.amount) == (0.25, None)

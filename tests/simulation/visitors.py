@@ -67,7 +67,8 @@ class Generous(Requester):
                     act = self._random.choice(("requeue", "discard"))
                     await self._bulk(act, "dead:yes")
                 case 1:
-                    await self._bulk("refund", "state:completed tool:quick,flaky")
+                    part = self._random.choice(({}, {"amount": 1}, {"share": 0.5}))
+                    await self._bulk("refund", "state:completed tool:quick,flaky", **part)
                 case _:
                     await self._refund()
 
@@ -78,12 +79,15 @@ class Generous(Requester):
         for job in mine:
 
             def act(app: Any, job_id: str = job.id) -> Any:
-                return app.acting("operator").refund(job_id, reason="a gift")
+                part = self._random.choice(({}, {"amount": 1}, {"share": 0.5}))
+                return app.acting("operator").refund(job_id, reason="a gift", **part)
 
             await asyncio.gather(*(self.ask(act, tries=2) for _ in range(self._random.randint(1, 2))))
 
-    async def _bulk(self, act: Any, search: str) -> None:
-        begun = await self.ask(lambda app: app.acting("operator").begin_bulk_act(act, search, reason="all of it"))
+    async def _bulk(self, act: Any, search: str, **part: Any) -> None:
+        begun = await self.ask(
+            lambda app: app.acting("operator").begin_bulk_act(act, search, reason="all of it", **part)
+        )
         if begun is not None and self._random.random() < 0.3:
             await asyncio.sleep(self._random.random())
             await self.ask(lambda app: app.acting("operator").stop_bulk_act(begun.id), tries=3)

@@ -21,6 +21,7 @@ from ficha.core.dataset import State
 from ficha.core.history import history
 from ficha.core.policy import CLOSED_PLAN, MILLISECOND, SECOND, Plan, Policy
 from ficha.core.records import Awaiting, Entry, Event, Job, Leased, Parked, Ready
+from ficha.core.refunds import part_of
 from ficha.core.snapshot import Changes, JobChange
 from ficha.core.states import FINAL
 
@@ -341,14 +342,17 @@ def _final(job: Job) -> Job:
 
 
 def _is_given_back(transaction: Transaction, end: Job, after: Job) -> bool:
-    """Whether an operator refunded all of a job that ended without a refund."""
+    """Whether an operator refunded a job that ended without a refund: all of it, or the part that was asked for."""
     asked: set[str] = set()
+    parts = {after.charged}
     for command in map(c.unwrapped, transaction.commands):
         if isinstance(command, c.RefundJob):
             asked.add(command.job_id)
+            parts.add(part_of(after.charged, command.amount, command.share))
         elif isinstance(command, c.AdvanceBulkAct):
             asked |= {job_id for job_id, _ in command.jobs}
-    return after.id in asked and end.refunded == 0 and after.refunded == after.charged
+            parts |= {1, part_of(after.charged, None, "0.5")}
+    return after.id in asked and end.refunded == 0 and after.refunded in parts
 
 
 def _place(job: Job | None) -> str:

@@ -382,6 +382,9 @@ async def bulk_acts(run: Run, population: Population) -> None:
         named = tuple((job_id, *_new(1)) if act == "requeue" else (job_id, None) for job_id in jobs)
         await run(c.AdvanceBulkAct(act_id, 1, 30_000, last, named, jobs[0]))
         await run(c.StopBulkAct(act_id))
+    [act_id] = _new(1)
+    await run(c.BeginBulkAct(act_id, "refund", "state:completed", "why", "boss", 10, 10, last, share="0.5"))
+    await run(c.HoldBulkAct(act_id, 30_000))
 
 
 async def schedules(run: Run, population: Population) -> None:

@@ -38,7 +38,8 @@ from tests.support.waiting import until
 ROWS, PAGES = 8, 150
 """How many rows any step of a plan may handle, and how many pages a statement may look at, for each thing asked for."""
 CATALOGUE = 300
-"""Pages beside those: what a connection does for the first time, it looks up."""
+"""Pages beside those: what a connection does for the first time, it looks up. The rows of such a look, at the columns
+of all tables, are not counted."""
 SMALL = 30_000
 """Enough for a walk over all of it to be noticed."""
 
@@ -49,7 +50,9 @@ def too_much(who: str, asks: int, works: Iterable[Work], whole: frozenset[str] =
         f"{who} ({asks}): {work.rows} rows, {work.pages} pages, all of {set(work.whole) or 'nothing'}: "
         f"{' '.join(work.text.split())[:300]}"
         for work in works
-        if work.rows > ROWS * asks or work.pages > PAGES * asks + CATALOGUE or not work.whole <= whole
+        if (work.rows > ROWS * asks and "pg_attribute" not in work.text)
+        or work.pages > PAGES * asks + CATALOGUE
+        or not work.whole <= whole
     ]
 
 

@@ -17,7 +17,20 @@ from ..operations import BoundOperations
 from ..store.base import Stats
 from .backend import Backend, on_backend
 from .listing import each, list_on_backend
-from .options import LIMIT, Account, After, App, AsJson, Database, Include, JobIds, Limit, texts
+from .options import (
+    LIMIT,
+    Account,
+    After,
+    App,
+    AsJson,
+    Database,
+    Include,
+    JobIds,
+    Limit,
+    RefundAmount,
+    RefundShare,
+    texts,
+)
 from .output import credits, data, details, duration, echo
 
 STUCK: Final[dict[str, Callable[[JobView], Any]]] = {
@@ -169,19 +182,26 @@ def recover(
 def refund(
     job_ids: JobIds,
     reason: Annotated[str, typer.Option("--reason", help="Why; the account's owner reads it in the ledger.")],
+    amount: RefundAmount = None,
+    share: RefundShare = None,
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give back what jobs that ended were charged, once."""
+    """Give back what jobs that ended were charged, or a part of it, once."""
+    arg.refund_part(amount, share)
 
     def sentence(done: FinishView) -> str:
         if not done.changed:
-            return f"job {done.job_id}: nothing was left to give back"
+            before = f"; {credits(done.refunded)} of it had been refunded before" if done.refunded else ""
+            return f"job {done.job_id}: nothing was given back{before}"
         return f"job {done.job_id}: {credits(done.refunded)} refunded"
 
     async def work(backend: Backend) -> None:
-        await each(job_ids, lambda one: backend.refund(one, reason=reason), sentence, as_json=as_json)
+        async def refund_one(job_id: str) -> FinishView:
+            return await backend.refund(job_id, reason=reason, amount=amount, share=share)
+
+        await each(job_ids, refund_one, sentence, as_json=as_json)
 
     on_backend(app, database, work)
 

@@ -8,11 +8,13 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from .. import validation as arg
 from ..core.records import BulkVerb
-from ..engine.views import BulkActView
+from ..core.refunds import most
+from ..engine.views import BulkActView, JobCount
 from .backend import Backend, on_backend
 from .listing import list_on_backend
-from .options import LIMIT, After, App, AsJson, Database, Limit
+from .options import LIMIT, After, App, AsJson, Database, Limit, RefundAmount, RefundShare
 from .output import credits, data, details, echo, table, text
 
 app = typer.Typer(
@@ -81,41 +83,72 @@ def cancel(
 def refund(
     search: Search,
     reason: Reason,
+    amount: RefundAmount = None,
+    share: RefundShare = None,
     dry_run: DryRun = False,
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give back what jobs that ended were charged."""
-    _begin("refund", search, reason, dry_run, app, database, as_json)
+    """Give back what jobs that ended were charged, or a part of it, once for each job."""
+    _, part = arg.refund_part(amount, share)
+    if dry_run:
+        _count(search, app, database, as_json, lambda found: most(found.count, found.credits, amount, part))
+        return
+    _begin("refund", search, reason, dry_run, app, database, as_json, amount=amount, share=share)
 
 
 def _begin(
-    act: BulkVerb, search: str, reason: str, dry_run: bool, app: str | None, database: str | None, as_json: bool
+    act: BulkVerb,
+    search: str,
+    reason: str,
+    dry_run: bool,
+    app: str | None,
+    database: str | None,
+    as_json: bool,
+    **part: Any,
 ) -> None:
     if dry_run:
         _count(search, app, database, as_json)
         return
     begun = on_backend(
-        app, database, lambda backend: backend.begin_bulk_act(act, search, reason=reason), needs="settings", acts=True
+        app,
+        database,
+        lambda backend: backend.begin_bulk_act(act, search, reason=reason, **part),
+        needs="settings",
+        acts=True,
     )
     if as_json:
         data(begun)
         return
     text(f"{begun.id}\n")
+    of_each = ""
+    if begun.amount is not None:
+        of_each = f", at most {credits(begun.amount)} of each"
+    elif begun.share is not None:
+        of_each = f", {begun.share:g} of each"
     echo(
-        f"{act} of {begun.total} jobs, {credits(begun.credits)} together, has begun; a server or a worker does it. "
-        f"`ficha bulk show {begun.id}` tells how far it came"
+        f"{act} of {begun.total} jobs, {credits(begun.credits)} together{of_each}, has begun; a server or a worker "
+        f"does it. `ficha bulk show {begun.id}` tells how far it came"
     )
 
 
-def _count(search: str, app: str | None, database: str | None, as_json: bool) -> None:
+def _count(
+    search: str,
+    app: str | None,
+    database: str | None,
+    as_json: bool,
+    refunds: Callable[[JobCount], int] | None = None,
+) -> None:
+    """refunds: computes the most that would be given back."""
     found = on_backend(app, database, lambda backend: backend.count_jobs(search), needs="settings")
+    given_back = None if refunds is None or not found.is_exact else refunds(found)
     if as_json:
-        data(found)
-    else:
-        more = "" if found.is_exact else " or more"
-        echo(f"{found.count}{more} jobs match, {credits(found.credits)} together; nothing was changed")
+        data(found if refunds is None else {**msgspec.structs.asdict(found), "refunded_at_most": given_back})
+        return
+    more = "" if found.is_exact else " or more"
+    back = "" if given_back is None else f"; at most {credits(given_back)} would be given back"
+    echo(f"{found.count}{more} jobs match, {credits(found.credits)} together{back}; nothing was changed")
 
 
 @app.command(name="list")

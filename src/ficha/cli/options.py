@@ -38,6 +38,16 @@ def tools(ctx: Any, incomplete: str) -> list[str]:
     return [name for name in sorted(found) if name.startswith(incomplete)]
 
 
+RefundAmount = Annotated[
+    int | None, typer.Option("--amount", metavar="CREDITS", help="Give back only so many credits of each job.")
+]
+RefundShare = Annotated[
+    float | None,
+    typer.Option(
+        "--share", help="Give back only this share of each job's charge, up to 1, rounded up to a whole credit."
+    ),
+]
+
 App = Annotated[
     str | None,
     typer.Option(

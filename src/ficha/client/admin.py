@@ -95,11 +95,15 @@ class AdminMethods(RequestMethods):
         return self.post(f"/api/admin/dead/{arg.job_id(job_id)}/discard", Discarded, harmless=True)
 
     @operation
-    def refund(self, job_id: str, *, reason: str) -> Flow[FinishView]:
-        """Gives back what an ended job was charged, once. To give back the rest of a partly refunded job, use
-        `adjust`."""
+    def refund(
+        self, job_id: str, *, reason: str, amount: int | None = None, share: float | None = None
+    ) -> Flow[FinishView]:
+        """Gives back what an ended job was charged, once: all of it, an amount, or a share, rounded up to a whole
+        credit. To give back the rest of a partly refunded job, use `adjust`."""
+        arg.refund_part(amount, share)
+        part = {name: value for name, value in (("amount", amount), ("share", share)) if value is not None}
         path = f"/api/admin/jobs/{arg.job_id(job_id)}/refund"
-        return self.post(path, FinishView, {"reason": arg.reason(reason)}, harmless=True)
+        return self.post(path, FinishView, {"reason": arg.reason(reason), **part}, harmless=True)
 
     @operation
     def pools(self) -> Flow[list[PoolView]]:

@@ -12,10 +12,16 @@ from .sending import RequestMethods
 
 class BulkMethods(RequestMethods):
     @operation
-    def begin_bulk_act(self, act: BulkVerb, search: str, *, reason: str) -> Flow[BulkActView]:
+    def begin_bulk_act(
+        self, act: BulkVerb, search: str, *, reason: str, amount: int | None = None, share: float | None = None
+    ) -> Flow[BulkActView]:
         """Does an act ("requeue", "discard", "cancel" or "refund") to all jobs that match a search and exist now, in
-        the background. The audit log records the reason for each job."""
-        return self.post("/api/admin/bulk-acts", BulkActView, {"act": act, "search": search, "reason": reason})
+        the background. The audit log records the reason for each job. A refund gives back all, or of each job an
+        `amount` (of one that cost less, what it cost) or a `share`, rounded up to a whole credit."""
+        arg.refund_part(amount, share)
+        part = {name: value for name, value in (("amount", amount), ("share", share)) if value is not None}
+        body = {"act": act, "search": search, "reason": reason, **part}
+        return self.post("/api/admin/bulk-acts", BulkActView, body)
 
     @operation
     def bulk_acts(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[BulkActView]]:

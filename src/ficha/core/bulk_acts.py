@@ -36,18 +36,21 @@ FAILURE_LENGTH: Final = 500
 _RULES: Final[dict[type[Command], Rule[Any]]] = {
     rule.command: rule for module in (cancel, dead, refunds) for rule in module.RULES
 }
-_COMMANDS: Final[dict[BulkVerb, Callable[[BulkAct, str, str], Command]]] = {
-    "requeue": lambda act, job_id, new_id: Requeue(job_id, new_id, act.key_id),
-    "discard": lambda act, job_id, new_id: Discard(job_id),
-    "cancel": lambda act, job_id, new_id: CancelJob(job_id, reason=act.reason),
-    "refund": lambda act, job_id, new_id: RefundJob(job_id, act.reason),
+_COMMANDS: Final[dict[BulkVerb, Callable[[BulkAct, Job, str], Command]]] = {
+    "requeue": lambda act, job, new_id: Requeue(job.id, new_id, act.key_id),
+    "discard": lambda act, job, new_id: Discard(job.id),
+    "cancel": lambda act, job, new_id: CancelJob(job.id, reason=act.reason),
+    # A job that cost less than the amount gets back what it cost.
+    "refund": lambda act, job, new_id: RefundJob(
+        job.id, act.reason, None if act.amount is None else min(act.amount, job.charged), act.share
+    ),
 }
 """The command that does each act to one job. If that command is refused, the act failed for the job."""
 _UNCHANGED: Final = {
     "requeue": "it was requeued already",
     "discard": "it is not in the dead-letter list",
     "cancel": "it had ended already",
-    "refund": "nothing was left to give back",
+    "refund": "nothing was left to give back, or so much was given back before",
 }
 """Why an act that is not refused changed nothing."""
 
@@ -75,16 +78,18 @@ def begin_bulk_act(ws: Workspace, command: BeginBulkAct) -> BulkActChanged | Ref
         before_id=command.before_id,
         floor_id=command.floor_id,
         key_id=command.key_id,
-    )
+        amount=command.amount,
+        share=command.share,
+    ).due(ws.now)
     ws.put(act)
     return BulkActChanged(act)
 
 
 def hold_bulk_act(ws: Workspace, command: HoldBulkAct) -> BulkActHeld:
     act = ws.find(BulkAct, command.act_id)
-    if act is None or act.state != "running" or act.due_at > ws.now:
+    if act is None or act.state != "running" or act.holdable_at() > ws.now:
         return BulkActHeld(None)
-    act = replace(act, due_at=ws.now + command.hold_ms * MILLISECOND, holds=act.holds + 1)
+    act = replace(act, holds=act.holds + 1).due(ws.now + command.hold_ms * MILLISECOND)
     ws.put(act)
     return BulkActHeld(act)
 
@@ -112,8 +117,7 @@ def advance_bulk_act(ws: Workspace, command: AdvanceBulkAct) -> BulkActHeld:
         done=act.done + done,
         failed=act.failed + len(failures),
         failures=(*act.failures, *failures)[:FAILURES_KEPT],
-        due_at=ws.now + command.hold_ms * MILLISECOND,
-    )
+    ).due(ws.now + command.hold_ms * MILLISECOND)
     if command.before_id is None:
         act = replace(act, state="done", ended_at=ws.now)
     else:
@@ -124,7 +128,7 @@ def advance_bulk_act(ws: Workspace, command: AdvanceBulkAct) -> BulkActHeld:
 
 def _do(ws: Workspace, act: BulkAct, job: Job, new_id: str | None) -> BulkFailure | None:
     """Does the act to one job. Returns the failure, if the act could not be done."""
-    command = _COMMANDS[act.act](act, job.id, new_id or "")
+    command = _COMMANDS[act.act](act, job, new_id or "")
     rule = _RULES[type(command)]
     outcome: Outcome = rule.decide(ws, command)
     if isinstance(outcome, Refusal):
@@ -163,8 +167,8 @@ def _needs_jobs(wanted: Needs, command: AdvanceBulkAct) -> None:
 
 
 def _audit_begin(command: BeginBulkAct, _: BulkActChanged) -> Audited:
-    told = {"act": command.act, "search": command.search, "reason": command.reason}
-    counted = {"total": command.total, "credits": command.credits}
+    told = {"act": command.act, "search": command.search, "reason": command.reason, "share": command.share}
+    counted = {"total": command.total, "credits": command.credits, "amount": command.amount}
     return Audited("begin_bulk_act", f"bulk act {command.act_id}", told | counted)
 
 

@@ -91,13 +91,19 @@ class AdminOperations(FileOperations):
         """Takes a job off the dead-letter list."""
         return await self._ask(c.Discard(arg.job_id(job_id)), Discarded)
 
-    async def refund(self, job_id: str, *, reason: str) -> FinishView:
-        """Refunds, once, what an ended job was charged. Refuses a job that was partly refunded when it ended: give the
-        rest back with `adjust`. A job with nothing left to refund stays as it is.
+    async def refund(
+        self, job_id: str, *, reason: str, amount: int | None = None, share: float | None = None
+    ) -> FinishView:
+        """Refunds, once, what an ended job was charged, or a part of it. Refuses a job of which another part was
+        refunded before, at its end or by a call: give the rest back with `adjust`. A job with nothing left to refund,
+        or of which so much was refunded before, stays as it is.
 
         reason: why; the account's owner reads it in the ledger.
+        amount: only so many credits; refused if the job cost less.
+        share: only so much of its charge, from above 0 to 1, rounded up to a whole credit.
         """
-        return finish_view(await self._ask(c.RefundJob(arg.job_id(job_id), arg.reason(reason)), Finished))
+        words, part = arg.reason(reason), arg.refund_part(amount, share)
+        return finish_view(await self._ask(c.RefundJob(arg.job_id(job_id), words, *part), Finished))
 
     async def pools(self) -> list[PoolView]:
         """All pools: slots, how many are busy, how many jobs are ready and parked."""

@@ -26,21 +26,30 @@ APPLICATION: Final = "application"
 
 
 class BulkOperations(Operations):
-    async def begin_bulk_act(self, act: BulkVerb, search: str, *, reason: str) -> BulkActView:
+    async def begin_bulk_act(
+        self, act: BulkVerb, search: str, *, reason: str, amount: int | None = None, share: float | None = None
+    ) -> BulkActView:
         """Begins an act on all existing jobs that match a search. A server or a worker carries it out in the
         background, a few jobs at a time, newest first.
 
         act: "requeue", "discard", "cancel" or "refund".
         search: as in `search_jobs`; ages such as `since:1h` count back from now.
         reason: why; the audit log shows it for each job.
+        amount, share: for "refund", how much comes back of each job, as in `refund`; of a job that cost less than the
+            amount, what it cost.
         """
         if act not in get_args(BulkVerb):
             raise arg.invalid(f"act must be one of {', '.join(get_args(BulkVerb))}, not {act!r}")
+        amount, part = arg.refund_part(amount, share)
+        if act != "refund" and (amount is not None or part is not None):
+            raise arg.invalid(f"amount and share are for refunds, not for {act!r}")
         words, now = arg.reason(reason), await self.queries.now()
         total, credits, floor_id = await self._count_bulk(search, now)
         command = BeginBulkAct(
             *(new_id(), act, search, words, self.actor or APPLICATION, total, credits, _top(now), floor_id),
             key_id=self.key_id,
+            amount=amount,
+            share=part,
         )
         return bulk_act_view((await self._ask(command, BulkActChanged)).act)
 

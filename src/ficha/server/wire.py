@@ -45,8 +45,12 @@ class RunScheduleBody(Body, frozen=True, kw_only=True):
     key: str | None = None
 
 
-class RefundBody(Body, frozen=True):
+class RefundBody(Body, frozen=True, kw_only=True):
+    """`amount` or `share`: refunds only a part of the charge."""
+
     reason: Annotated[str, Meta(min_length=1)]
+    amount: Annotated[int, Meta(ge=1)] | None = None
+    share: Annotated[float, Meta(gt=0, le=1)] | None = None
 
 
 class CloseBody(Body, frozen=True):
@@ -56,9 +60,13 @@ class CloseBody(Body, frozen=True):
 
 
 class BulkActBody(Body, frozen=True, kw_only=True):
+    """`amount` or `share`: refunds only a part of each job's charge."""
+
     act: BulkVerb
     search: Annotated[str, Meta(max_length=JOB_SEARCH_LENGTH)]
     reason: Annotated[str, Meta(min_length=1)]
+    amount: Annotated[int, Meta(ge=1)] | None = None
+    share: Annotated[float, Meta(gt=0, le=1)] | None = None
 
 
 class PruneBody(Body, frozen=True):

@@ -7,7 +7,8 @@ from .base import Command
 
 
 class BeginBulkAct(Command, frozen=True):
-    """Begins an act on all jobs that a search finds; `total` and `credits` were counted before."""
+    """Begins an act on all jobs that a search finds; `total` and `credits` were counted before. `amount` and `share`
+    are those of a `RefundJob`, for each job."""
 
     act_id: str
     act: BulkVerb
@@ -19,6 +20,8 @@ class BeginBulkAct(Command, frozen=True):
     before_id: str
     floor_id: str | None = None
     key_id: str | None = None
+    amount: int | None = None
+    share: str | None = None
 
 
 class HoldBulkAct(Command, frozen=True):

@@ -98,10 +98,16 @@ class Resubmit(Command, frozen=True):
 
 
 class RefundJob(Command, frozen=True):
-    """Gives back what a job that ended was charged, if nothing of it was refunded yet."""
+    """Gives back what a job that ended was charged, or a part of it, if nothing of it was refunded yet.
+
+    amount: only so many credits.
+    share: only so much of the charge, as a decimal text from above 0 to 1.
+    """
 
     job_id: str
     reason: str
+    amount: int | None = None
+    share: str | None = None
 
 
 class Discard(Command, frozen=True):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .keyed import Keyed
 
 BulkVerb = Literal["requeue", "discard", "cancel", "refund"]
 BulkState = Literal["running", "stopped", "done"]
+NEVER: Final = 253_370_764_800_000_000
+"""The beginning of the year 9999."""
 
 
 class BulkFailure(Struct, frozen=True, gc=False):
@@ -50,3 +53,20 @@ class BulkAct(Keyed, frozen=True, tag=True):
     """The first jobs that failed."""
     key_id: str | None = None
     """The API key with which it was begun, if there was one. The jobs that it makes name this key."""
+    amount: int | None = None
+    """Of a refund: at most so many credits of each job."""
+    share: str | None = None
+    """Of a refund: so much of each job's charge, as a decimal text."""
+    part_due_at: int | None = None
+    """Takes the place of `due_at`, which is then `NEVER`, for a refund of a part: earlier releases look for due acts by
+    `due_at`, and would refund all."""
+
+    def holdable_at(self) -> int:
+        """When a process may hold it."""
+        return self.due_at if self.part_due_at is None else self.part_due_at
+
+    def due(self, at: int) -> BulkAct:
+        """The act, to be held from then on."""
+        if self.amount is None and self.share is None:
+            return replace(self, due_at=at)
+        return replace(self, due_at=NEVER, part_due_at=at)

@@ -16,6 +16,7 @@ class BulkActView(Struct, frozen=True, kw_only=True):
     total, credits: how many jobs matched when it began, and what they cost together.
     done, failed: for how many jobs the act succeeded, and for how many it failed; a job that no longer matches when the
         act reaches it counts as neither.
+    amount, share: of a refund, if it gives back only so many credits of each job, or so much of its charge.
     by: the actor in whose name it runs.
     failures: the first hundred jobs for which it failed, and why.
     """
@@ -33,6 +34,8 @@ class BulkActView(Struct, frozen=True, kw_only=True):
     started_at: datetime
     ended_at: datetime | None
     failures: tuple[BulkFailure, ...]
+    amount: int | None = None
+    share: float | None = None
 
 
 def bulk_act_view(act: BulkAct) -> BulkActView:
@@ -50,4 +53,6 @@ def bulk_act_view(act: BulkAct) -> BulkActView:
         started_at=moment(act.started_at),
         ended_at=moment_if_any(act.ended_at),
         failures=act.failures,
+        amount=act.amount,
+        share=None if act.share is None else float(act.share),
     )

@@ -250,8 +250,10 @@ async def discard(call: Admin, job_id: str) -> Response:
 @routes.post("/jobs/{job_id}/refund", summary="Give back what a job was charged")
 @gives(FinishView, c.RefundJob)
 async def refund(call: Admin, job_id: str, asked: Annotated[s.RefundBody, body(s.RefundBody)]) -> Response:
-    """Refunds an ended job, once. To give back the rest of a partly refunded job, use `adjust`."""
-    return answer(await call.acting.refund(job_id, reason=asked.reason))
+    """Refunds an ended job, once: all of it, an `amount`, or a `share` of the charge, rounded up to a whole credit. To
+    give back the rest of a partly refunded job, use `adjust`."""
+    given_back = call.acting.refund(job_id, reason=asked.reason, amount=asked.amount, share=asked.share)
+    return answer(await given_back)
 
 
 @routes.get("/workers", summary="List workers")

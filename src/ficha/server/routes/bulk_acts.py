@@ -22,8 +22,12 @@ routes = APIRouter(prefix="/api/admin/bulk-acts", tags=["admin"])
 @routes.post("", summary="Do an act to all jobs that a search finds")
 @gives(BulkActView, BeginBulkAct, status=201)
 async def begin(call: Admin, asked: Annotated[s.BulkActBody, body(s.BulkActBody)]) -> Response:
-    """Servers and workers do the act to each matching job that exists now, newest first, a few at a time."""
-    return answer(await call.acting.begin_bulk_act(asked.act, asked.search, reason=asked.reason), 201)
+    """Servers and workers do the act to each matching job that exists now, newest first, a few at a time. A
+    refund with an `amount` or a `share` gives back that part of each job, and never more than it cost."""
+    begun = call.acting.begin_bulk_act(
+        asked.act, asked.search, reason=asked.reason, amount=asked.amount, share=asked.share
+    )
+    return answer(await begun, 201)
 
 
 @routes.get("", summary="List bulk acts")

@@ -21,9 +21,10 @@ def list_bulk_acts(sql: Dialect, query: q.ListBulkActs, now: int | None) -> Aski
 
 
 def list_due_bulk_acts(sql: Dialect, query: q.ListDueBulkActs, now: int | None) -> Asking[list[BulkAct]]:
-    due = f"t.state = 'running' AND t.due_at <= (SELECT at FROM ({sql.moment}) AS moment)"
+    due_at = "coalesce(t.part_due_at, t.due_at)"
+    due = f"t.state = 'running' AND {due_at} <= (SELECT at FROM ({sql.moment}) AS moment)"
     text = f"SELECT {sql.selected(_ACTS, 't')} FROM ficha.bulk_acts t WHERE {due} "
-    text += f"ORDER BY t.due_at, t.id LIMIT {sql.parameter(4, 'number')}"
+    text += f"ORDER BY {due_at}, t.id LIMIT {sql.parameter(4, 'number')}"
     return [*map(_ACTS.record, (yield Statement(text, (now, 0, 0, query.limit, 0))))]
 
 

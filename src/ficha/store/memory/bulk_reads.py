@@ -23,8 +23,8 @@ def _list_bulk_acts(store: MemoryStore, query: q.ListBulkActs) -> list[BulkAct]:
 
 def _list_due_bulk_acts(store: MemoryStore, query: q.ListDueBulkActs) -> list[BulkAct]:
     now = store.clock()
-    due = [act for act in store.state.of(BulkAct).values() if act.state == "running" and act.due_at <= now]
-    return sorted(due, key=lambda act: (act.due_at, act.id))[: query.limit]
+    due = [act for act in store.state.of(BulkAct).values() if act.state == "running" and act.holdable_at() <= now]
+    return sorted(due, key=lambda act: (act.holdable_at(), act.id))[: query.limit]
 
 
 BULK_READS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {

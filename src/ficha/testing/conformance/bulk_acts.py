@@ -49,6 +49,23 @@ class BulkActConformance:
         assert [(failure.job_id, failure.code) for failure in act.failures] == [(waiting, "INVALID_STATE")]
         assert len(driver.expected.audit) == 2
 
+    async def test_a_refund_of_a_part_is_due_and_held_like_any_act_and_reads_back(self, driver: Driver) -> None:
+        await open_house(driver)
+        shares, amounts = driver.new_id(), driver.new_id()
+        words = ("state:completed", "why", "boss", 2, 10, LAST)
+        await driver.run(c.BeginBulkAct(shares, "refund", *words, share="0.25"))
+        driver.clock.advance(1)
+        await driver.run(c.BeginBulkAct(amounts, "refund", *words, amount=10**12))
+        whole = await begin(driver, "refund")
+        assert await due(driver) == [shares, *sorted((amounts, whole))]
+        await driver.run(c.HoldBulkAct(shares, 30_000), c.StopBulkAct(amounts))
+        await driver.check()
+        assert await due(driver) == [whole]
+        driver.clock.advance(30)
+        assert await due(driver) == [whole, shares]
+        [act] = await driver.read(ListBulkActs(amounts))
+        assert (act.state, act.amount, act.share) == ("stopped", 10**12, None)
+
     async def test_acts_are_due_until_they_are_held_and_again_when_the_hold_is_over(self, driver: Driver) -> None:
         await open_house(driver)
         first = await begin(driver)
