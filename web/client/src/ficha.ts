@@ -2,6 +2,7 @@ import { FichaError } from "./errors";
 import { Followers, type JobListener } from "./follow";
 import { handleOf, type JobHandle } from "./handle";
 import { Http, type Query, type TokenSource } from "./http";
+import { Reservations } from "./reservations";
 import { type FinalState, type FollowedState, stateOf } from "./states";
 import { type SubmitOptions, Submits, withFiles } from "./submits";
 import { retrying, TIMES, type Times } from "./times";
@@ -60,7 +61,7 @@ export interface Session {
 }
 
 export interface Ficha {
-  /** Uploads the files of the payload, then creates the job: one, however often it is pressed or repeated. */
+  /** Uploads the files of the payload under a reserved slot, then creates the job: one, however often it is pressed or repeated. */
   submit(tool: string, payload?: Payload, options?: SubmitOptions): Promise<JobHandle>;
   /** What a submit would cost, and whether it would be admitted. Files need not have been uploaded. */
   quote(tool: string, payload?: Payload): Promise<Quote>;
@@ -97,7 +98,7 @@ export function createFicha(options: FichaOptions = {}): Ficha {
     options.headers,
   );
   const uploads = new Uploads(http, times);
-  const submits = new Submits(http, uploads, times);
+  const submits = new Submits(http, uploads, new Reservations(http, times), times);
   const followers = new Followers(http, times, options.streams ?? 2);
   const links = new Map<string, { url: string; until: number }>();
 

@@ -1,10 +1,11 @@
 // A submit that makes one job, however often it is pressed, retried or repeated after the page was loaded again.
 import { FichaError } from "./errors";
 import type { Http } from "./http";
+import { isOver, type Reservations } from "./reservations";
 import type { UploadProgress } from "./states";
 import { retrying, type Times } from "./times";
 import type { Payload, Receipt } from "./types";
-import type { Uploads } from "./uploads";
+import { sizeOf, type Uploads } from "./uploads";
 
 export interface SubmitOptions {
   /** The product's name for this visit; what is left waiting when the visit ends can be cancelled by it. */
@@ -20,6 +21,8 @@ interface Pending {
   key: string;
   /** The ids of its files, once they have arrived: another id would be another payload. */
   files: string[] | null;
+  /** The slot that is held for it, from before its files are sent. */
+  reservation?: string | undefined;
 }
 
 const PREFIX = "ficha:submit:";
@@ -32,6 +35,7 @@ export class Submits {
   constructor(
     readonly http: Http,
     readonly uploads: Uploads,
+    readonly reservations: Reservations,
     readonly times: Times,
   ) {}
 
@@ -60,22 +64,34 @@ export class Submits {
     files: readonly Blob[],
     options: SubmitOptions,
   ): Promise<Receipt> {
-    const { session, idempotencyKey, onUpload, signal } = options;
+    const { session, idempotencyKey, signal } = options;
     for (let tries = 0; ; tries += 1) {
       signal?.throwIfAborted();
       const pending = this.#pending(name);
       const isReused = files.some((file) => this.uploads.known(file) !== undefined) || pending.files !== null;
-      pending.files ??= await this.uploads.all(files, { onProgress: onUpload, signal });
+      pending.files ??= await this.#upload(name, pending, files, options);
       this.#keep(name, pending);
       const ids = [...pending.files];
       const body = { tool, payload: withFiles(payload, () => ids.shift()), ...(session && { session }) };
       const headers = { "Idempotency-Key": idempotencyKey ?? pending.key, Prefer: "wait=0" };
+      const send = (reservation?: string): Promise<Receipt> => {
+        const call = { body: { ...body, ...(reservation && { reservation }) }, headers, signal };
+        return retrying(
+          () => this.http.json<Receipt>("POST", "/api/jobs", call),
+          this.times,
+          signal,
+        ) as Promise<Receipt>;
+      };
       try {
-        const send = () => this.http.json<Receipt>("POST", "/api/jobs", { body, headers, signal });
-        const receipt = (await retrying(send, this.times, signal)) as Receipt;
+        const receipt = await send(pending.reservation).catch((error: unknown) => {
+          // An upload that took very long: now the quota decides as for any other submit.
+          if (!pending.reservation || !isOver(error)) throw error;
+          return send();
+        });
         this.#drop(name);
         return receipt;
       } catch (error) {
+        this.#release(name, pending);
         if (!isAnswer(error)) throw error;
         this.#drop(name);
         // A file that arrived earlier may have been removed since: then it is sent again, once.
@@ -83,6 +99,43 @@ export class Submits {
         this.uploads.forget(files);
       }
     }
+  }
+
+  /** Sends what has not arrived yet, under a slot that is held before. */
+  async #upload(
+    name: string,
+    pending: Pending,
+    files: readonly Blob[],
+    { onUpload, signal }: SubmitOptions,
+  ): Promise<string[]> {
+    // Held by a page that was left in the middle.
+    this.#release(name, pending);
+    const missing = files.filter((file) => this.uploads.known(file) === undefined);
+    if (missing.length) {
+      onUpload?.({ sent: 0, total: sizeOf(files), share: 0 });
+      pending.reservation = await this.reservations.reserve(sizeOf(missing), signal);
+      this.#keep(name, pending);
+    }
+    // Who leaves the page gives the slot back. The name stays, in case that this is not heard.
+    const leave = (): void => {
+      if (pending.reservation) this.reservations.release(pending.reservation);
+    };
+    globalThis.addEventListener?.("pagehide", leave);
+    try {
+      return await this.uploads.all(files, { onProgress: onUpload, signal }, pending.reservation);
+    } catch (error) {
+      this.#release(name, pending);
+      throw error;
+    } finally {
+      globalThis.removeEventListener?.("pagehide", leave);
+    }
+  }
+
+  #release(name: string, pending: Pending): void {
+    if (!pending.reservation) return;
+    this.reservations.release(pending.reservation);
+    pending.reservation = undefined;
+    this.#keep(name, pending);
   }
 
   #pending(name: string): Pending {

@@ -28,6 +28,8 @@ export type JobEvent = Dated<Schemas["EventView"]>;
 export type Account = Dated<Schemas["AccountAnswer"]>;
 export type Entry = Dated<Schemas["EntryView"]>;
 export type FileInfo = Dated<Schemas["FileView"]>;
+/** A slot of the quota that is held for a job to come. */
+export type Reservation = Dated<Schemas["Hold"]>;
 export type Tool = Dated<Schemas["ToolView"]>;
 export type LibraryItem = Dated<Schemas["LibraryItem"]>;
 export type WorkRemoved = Dated<Schemas["WorkRemoved"]>;

@@ -2,6 +2,7 @@
 import { dated } from "./dates";
 import { answeredError, networkError } from "./errors";
 import type { Http } from "./http";
+import { isOver } from "./reservations";
 import type { UploadProgress } from "./states";
 import { retrying, type Times } from "./times";
 import type { FileInfo } from "./types";
@@ -29,18 +30,30 @@ export class Uploads {
     readonly times: Times,
   ) {}
 
-  async upload(file: Blob, { onProgress, signal }: UploadOptions = {}): Promise<FileInfo> {
+  async upload(
+    file: Blob,
+    { onProgress, signal }: UploadOptions = {},
+    reservation?: string | undefined,
+  ): Promise<FileInfo> {
     const told = (sent: number): void =>
       onProgress?.({ sent, total: file.size, share: file.size ? sent / file.size : 1 });
-    const info = await retrying(() => this.#send(file, told, signal), this.times, signal);
+    const send = (under?: string) => retrying(() => this.#send(file, told, signal, under), this.times, signal);
+    const info = await send(reservation).catch((error: unknown) => {
+      if (!isOver(error)) throw error;
+      return send();
+    });
     this.#arrived.set(file, info);
     told(file.size);
     return info;
   }
 
   /** The ids of the files, in their order. Those that have arrived already are not sent again. */
-  async all(files: readonly Blob[], { onProgress, signal }: UploadOptions): Promise<string[]> {
-    const total = files.reduce((sum, file) => sum + file.size, 0);
+  async all(
+    files: readonly Blob[],
+    { onProgress, signal }: UploadOptions,
+    reservation: string | undefined,
+  ): Promise<string[]> {
+    const total = sizeOf(files);
     const sent = files.map(() => 0);
     const ids: string[] = [];
     const waiting = files.map((file, index) => ({ file, index }));
@@ -56,7 +69,7 @@ export class Uploads {
           sent[index] = own.sent;
           told();
         };
-        ids[index] = this.known(file) ?? (await this.upload(file, { onProgress: onOwn, signal })).id;
+        ids[index] = this.known(file) ?? (await this.upload(file, { onProgress: onOwn, signal }, reservation)).id;
         sent[index] = file.size;
         told();
       }
@@ -76,30 +89,36 @@ export class Uploads {
     for (const file of files) this.#arrived.delete(file);
   }
 
-  async #send(file: Blob, told: (sent: number) => void, signal: AbortSignal | undefined): Promise<FileInfo> {
+  async #send(
+    file: Blob,
+    told: (sent: number) => void,
+    signal: AbortSignal | undefined,
+    reservation: string | undefined,
+  ): Promise<FileInfo> {
     signal?.throwIfAborted();
+    const url = this.http.url("/api/uploads", { name: nameOf(file), size: file.size, reservation });
     const token = await this.http.token();
-    let answer = await this.#sendOnce(file, told, signal, token);
+    let answer = await this.#sendOnce(url, file, told, signal, token);
     if (answer.status === 401 && this.http.renew(token)) {
-      answer = await this.#sendOnce(file, told, signal, await this.http.token());
+      answer = await this.#sendOnce(url, file, told, signal, await this.http.token());
     }
     if (answer.status !== 201) throw answeredError(answer.status, answer.body, answer.retryAfter);
     return dated((JSON.parse(answer.body) as { file: FileInfo }).file) as FileInfo;
   }
 
   #sendOnce(
+    url: string,
     file: Blob,
     told: (sent: number) => void,
     signal: AbortSignal | undefined,
     token: string | undefined,
   ): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const name = nameOf(file);
       const form = new FormData();
-      form.append("file", file, name);
+      form.append("file", file, nameOf(file));
       const request = new XMLHttpRequest();
       const stop = (): void => request.abort();
-      request.open("POST", this.http.url("/api/uploads", { name, size: file.size }));
+      request.open("POST", url);
       if (token) request.setRequestHeader("Authorization", `Bearer ${token}`);
       request.upload.onprogress = ({ loaded, total }) =>
         told(Math.round(file.size * Math.min(1, loaded / (total || 1))));
@@ -116,6 +135,10 @@ export class Uploads {
       request.send(form);
     });
   }
+}
+
+export function sizeOf(files: readonly Blob[]): number {
+  return files.reduce((sum, file) => sum + file.size, 0);
 }
 
 function nameOf(file: Blob): string {
