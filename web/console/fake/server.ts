@@ -90,7 +90,7 @@ export async function answer(request: Request, given: Mode): Promise<Response> {
     return followed[2] && request.headers.get("accept")?.includes("event-stream") ? stream(job) : json(job);
   }
   if (path === "/api/admin/bulk-acts" && request.method === "POST") {
-    const asked = (await request.json()) as Pick<BulkAct, "act" | "search" | "reason">;
+    const asked = (await request.json()) as Pick<BulkAct, "act" | "search" | "reason" | "amount" | "share">;
     const found = find(jobs, asked.search, now);
     if (found instanceof Response) return found;
     const act: BulkAct = {

@@ -82,7 +82,7 @@ export function BulkActButton({ act, search, label, spoken }: BulkActButtonProps
                 : undefined
         }
         onConfirm={async (reason) => {
-          const begun = await api.post("/api/admin/bulk-acts", { act, search, reason });
+          const begun = await api.post("/api/admin/bulk-acts", { act, search, reason, amount: null, share: null });
           toast.say(`${word} of ${jobs} has begun.`);
           void invalidate("bulk-acts", "jobs", "dead");
           await navigate({ to: "/bulk-acts", search: { act: begun.id } });

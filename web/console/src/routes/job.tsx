@@ -263,7 +263,7 @@ function Act({ act, page: { job } }: { act: JobAct; page: JobPage }) {
         return done.act === "nothing" ? "Nothing was to recover: its lease still holds." : `Recovered: ${done.act}.`;
       }
       case "refund":
-        await api.post("/api/admin/jobs/{job_id}/refund", { reason }, { path });
+        await api.post("/api/admin/jobs/{job_id}/refund", { reason, amount: null, share: null }, { path });
         return "The credits were returned.";
     }
   }

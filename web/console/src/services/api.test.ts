@@ -100,7 +100,8 @@ test("401 tells that nobody is signed in, but not for the question who is", asyn
 
 test("a call carries the cookie of its own site and a body as JSON", async () => {
   serve(json({ id: "x" }, { status: 201 }));
-  await api.post("/api/admin/bulk-acts", { act: "requeue", search: "dead:yes", reason: "fixed" });
+  const asked = { act: "requeue", search: "dead:yes", reason: "fixed", amount: null, share: null } as const;
+  await api.post("/api/admin/bulk-acts", asked);
   expect(calls[0]?.init).toMatchObject({ method: "POST", credentials: "same-origin" });
-  expect(JSON.parse(String(calls[0]?.init.body))).toEqual({ act: "requeue", search: "dead:yes", reason: "fixed" });
+  expect(JSON.parse(String(calls[0]?.init.body))).toEqual(asked);
 });
