@@ -298,7 +298,7 @@ def test_a_tool_can_bound_the_wait_in_the_queue() -> None:
         recover j2                                 -> cancelled refunded=2
         recover j1                                 -> cancelled refunded=2
         recover j3                                 -> nothing
-        job j1                                     -> cancelled error="not started within 60 s" dead=no
+        job j1                                     -> cancelled error="it waited longer than 60 seconds" dead=no
         +1h
         -1us
         recover j3                                 -> promoted
@@ -468,4 +468,25 @@ def test_a_key_or_a_leader_of_the_future_stands_when_the_clock_goes_back() -> No
         submit ana j2 key=k1                       -> queued job=j1 repeat=yes
         forget ana submit k1                       -> kept
         elect sweeper n2 ttl=30s                   -> follows owner=n1 until=10:00:30
+    """)
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [
+        ("1s", "1 second"),
+        ("119s", "119 seconds"),
+        ("600s", "10 minutes"),
+        ("5400s", "90 minutes"),
+        ("7259s", "2 hours"),
+    ],
+)
+def test_the_owner_reads_how_long_the_job_waited(bound: str, words: str) -> None:
+    play(f"""
+        plan free max_running=1
+        open ana free credits=9
+        submit ana j1 cost=2 max_wait={bound}
+        +{bound}
+        recover j1 -> cancelled refunded=2
+        job j1     -> cancelled error="it waited longer than {words}"
     """)

@@ -126,7 +126,7 @@ async def test_a_job_that_waited_too_long_is_cancelled_and_refunded(setup: Store
     assert await sweep_at_the_edge(setup, engine, 5) == SweepReport({"cancelled": 2})
     for job_id in (ready, parked):
         job = await setup.job(job_id)
-        assert (job.status, job.refunded, job.error) == ("cancelled", COST, "not started within 5 s")
+        assert (job.status, job.refunded, job.error) == ("cancelled", COST, "it waited longer than 5 seconds")
     assert isinstance((await setup.job(patient)).place, Ready)
     await setup.check()
 

@@ -8,7 +8,7 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import Visitor
-from tests.support.studio import Scene
+from tests.support.studio import Scene, check
 
 
 def enter(visitor: Visitor, name: str = "Davi") -> Page:
@@ -18,6 +18,14 @@ def enter(visitor: Visitor, name: str = "Davi") -> Page:
     page.get_by_role("button", name=re.compile(name, re.IGNORECASE)).click()
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     return page
+
+
+def choose(page: Page, tool: str = "image_upscaler") -> None:
+    """Picks a tool and a sample picture; the price is known then."""
+    page.locator(f"[data-tool={tool}]").get_by_role("button").click()
+    page.get_by_role("button", name="person", exact=True).click()
+    expect(generate(page)).to_have_accessible_name(re.compile(r"\d credits"))
+    expect(generate(page)).to_be_enabled()
 
 
 def generate(page: Page) -> Any:
@@ -42,6 +50,14 @@ def jobs_of(scene: Scene, account: str) -> list[dict[str, Any]]:
             admin.get("/api/jobs", params={"account": account}).raise_for_status().json()["items"]
         )
     return found
+
+
+def fill_slots(scene: Scene) -> list[dict[str, Any]]:
+    """Three jobs that stay at the provider until they are released: the pool of three slots is full."""
+    scene.plan(hold=True, provider="runninghub", times=3)
+    bob = scene.person()
+    picture = bob.upload(check.portrait())
+    return [bob.wait(bob.submit("pose_changer", image=picture)["job_id"], "running") for _ in range(3)]
 
 
 def free_slot(scene: Scene, job: dict[str, Any]) -> None:

@@ -51,13 +51,15 @@ def chromium(built_pages: None) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def studio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The studio, with the settings that the module names in `STUDIO`."""
     folder = tmp_path_factory.mktemp("studio")
+    settings = {"STUDIO_LEAVE_GRACE_S": "5", **getattr(request.module, "STUDIO", {})}
     if request.param == "sqlite":
-        with run.studio(f"sqlite:///{folder}/studio.db", folder, seconds=0.05, STUDIO_LEAVE_GRACE_S="5") as running:
+        with run.studio(f"sqlite:///{folder}/studio.db", folder, seconds=0.05, **settings) as running:
             yield running
         return
     server: Server = request.getfixturevalue("postgres_server")
-    with migrated_database(server) as url, run.studio(url, folder, seconds=0.05, STUDIO_LEAVE_GRACE_S="5") as running:
+    with migrated_database(server) as url, run.studio(url, folder, seconds=0.05, **settings) as running:
         yield running
 
 

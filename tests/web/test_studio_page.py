@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.support.browser import Visitor
 from tests.support.studio import Scene, check
-from tests.support.studio_page import credits_of, enter, free_slot, generate, jobs_of, ticket
+from tests.support.studio_page import choose, credits_of, enter, fill_slots, free_slot, generate, jobs_of, ticket
 
 Visit = Callable[..., Visitor]
-
-
-def choose(page: Page, tool: str = "image_upscaler") -> None:
-    """Picks a tool and a sample picture; the price is known then."""
-    page.locator(f"[data-tool={tool}]").get_by_role("button").click()
-    page.get_by_role("button", name="person", exact=True).click()
-    expect(generate(page)).to_have_accessible_name(re.compile(r"\d credits"))
-    expect(generate(page)).to_be_enabled()
 
 
 def served_before(scene: Scene, *accounts: str) -> None:
@@ -32,14 +23,6 @@ def served_before(scene: Scene, *accounts: str) -> None:
             with scene.studio.client(entered["token"]) as person:
                 job = {"tool": "freestyle", "payload": {"prompt": "a lighthouse"}}
                 person.post("/api/jobs", json=job, headers={"Prefer": "wait=20"}).raise_for_status()
-
-
-def fill_slots(scene: Scene) -> list[dict[str, Any]]:
-    """Three jobs that stay at the provider until they are released: the pool of three slots is full."""
-    scene.plan(hold=True, provider="runninghub", times=3)
-    bob = scene.person()
-    picture = bob.upload(check.portrait())
-    return [bob.wait(bob.submit("pose_changer", image=picture)["job_id"], "running") for _ in range(3)]
 
 
 @pytest.mark.req("D11", "D12", "A14")

@@ -81,7 +81,8 @@ def _recover_waiting(ws: Workspace, job: Job, place: Ready | Parked) -> Recovere
         return Recovered(job.id, "reused", reuse(ws, job, equal.result).refunded)
     if job.wait_until_at is not None and ws.now >= job.wait_until_at and job.started_at is None:
         waited_s = (job.wait_until_at - job.created_at) / SECOND
-        return Recovered(job.id, "cancelled", cancel_now(ws, job, f"not started within {waited_s:g} s").refunded)
+        reason = f"it waited longer than {_length(waited_s)}"
+        return Recovered(job.id, "cancelled", cancel_now(ws, job, reason).refunded)
     act: RecoveryAct = "nothing"
     match place:
         case Parked(behind=str()):
@@ -94,6 +95,14 @@ def _recover_waiting(ws: Workspace, job: Job, place: Ready | Parked) -> Recovere
             act = "aged"
             ws.put_job(replace(job, place=Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now))))
     return Recovered(job.id, act)
+
+
+def _length(seconds: float) -> str:
+    """A length of time in words, for the job's owner; rounded down, so that it did wait longer."""
+    for unit, size in (("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:g} {unit}"
+    return "1 second" if seconds == 1 else f"{seconds:g} seconds"
 
 
 def _recover_behind(ws: Workspace, job: Job, place: Parked, equal: Content | None) -> RecoveryAct:

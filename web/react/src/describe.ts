@@ -93,7 +93,7 @@ function describePhase(state: JobState, around: Around): Described {
       return { ...base, text: words.failed(why, refunded, around.balance), spoken, tone: "failed" };
     }
     case "cancelled": {
-      const text = words.cancelled(state.job.refunded);
+      const text = words.cancelled(state.job.user_error, state.job.refunded);
       return { ...base, text, spoken: text, tone: "cancelled" };
     }
   }

@@ -39,7 +39,8 @@ export interface Words {
   done: string;
   donePartly(delivered: number, of: number, refunded: number): string;
   failed(why: string | null, refunded: number, balance: number | null): string;
-  cancelled(refunded: number): string;
+  /** `why` is null where its owner cancelled it and gave no reason. */
+  cancelled(why: string | null, refunded: number): string;
 
   cancel: string;
   cancelling: string;
@@ -97,7 +98,10 @@ const EN: Words = {
     [why ? `It failed: ${sentence(why)}` : "It failed.", returnedAnd(EN, refunded, balance, "returned", "you have")]
       .filter(Boolean)
       .join(" "),
-  cancelled: (refunded) => (refunded ? `Cancelled. ${EN.credits(refunded)} returned.` : "Cancelled."),
+  cancelled: (why, refunded) =>
+    [why ? `Cancelled: ${sentence(why)}` : "Cancelled.", refunded ? `${EN.credits(refunded)} returned.` : ""]
+      .filter(Boolean)
+      .join(" "),
 
   cancel: "Cancel",
   cancelling: "Cancelling…",
@@ -190,7 +194,13 @@ const PT_BR: Words = {
     ]
       .filter(Boolean)
       .join(" "),
-  cancelled: (refunded) => (refunded ? `Cancelado. ${capital(returned(refunded))}.` : "Cancelado."),
+  cancelled: (why, refunded) =>
+    [
+      why ? `Cancelado: ${sentence(inPortuguese(why))}` : "Cancelado.",
+      refunded ? `${capital(returned(refunded))}.` : "",
+    ]
+      .filter(Boolean)
+      .join(" "),
 
   cancel: "Cancelar",
   cancelling: "Cancelando…",
@@ -260,6 +270,16 @@ function returnedAnd(words: Words, refunded: number, balance: number | null, bac
 function returned(refunded: number): string {
   const is = new Intl.PluralRules("pt-BR").select(refunded) === "one" ? "devolvido" : "devolvidos";
   return `${PT_BR.credits(refunded)} ${is}`;
+}
+
+/** The server's own reasons are in English; those of people stay as they wrote them. */
+function inPortuguese(why: string): string {
+  if (why === "the page was left") return "a página foi fechada";
+  if (why === "the page was silent for too long") return "a página não deu sinal por muito tempo";
+  const [, count, unit] = /^it waited longer than ([\d.]+) (second|minute|hour)s?$/.exec(why) ?? [];
+  if (!count || !unit) return why;
+  const name = { second: "segundo", minute: "minuto", hour: "hora" }[unit];
+  return `esperou mais de ${number("pt-BR", Number(count))} ${name}${count === "1" ? "" : "s"}`;
 }
 
 function capital(text: string): string {

@@ -112,6 +112,31 @@ const STATES: Record<string, [JobState, en: string, pt: string]> = {
     "Cancelled. 4 credits returned.",
     "Cancelado. 4 créditos devolvidos.",
   ],
+  "cancelled with a reason": [
+    ended("cancelled", { user_error: "we are closing the shop", refunded: 1 }),
+    "Cancelled: we are closing the shop. 1 credit returned.",
+    "Cancelado: we are closing the shop. 1 crédito devolvido.",
+  ],
+  "waited too long": [
+    ended("cancelled", { user_error: "it waited longer than 10 minutes", refunded: 6 }),
+    "Cancelled: it waited longer than 10 minutes. 6 credits returned.",
+    "Cancelado: esperou mais de 10 minutos. 6 créditos devolvidos.",
+  ],
+  "waited a second": [
+    ended("cancelled", { user_error: "it waited longer than 1 second" }),
+    "Cancelled: it waited longer than 1 second.",
+    "Cancelado: esperou mais de 1 segundo.",
+  ],
+  "page left": [
+    ended("cancelled", { user_error: "the page was left", refunded: 6 }),
+    "Cancelled: the page was left. 6 credits returned.",
+    "Cancelado: a página foi fechada. 6 créditos devolvidos.",
+  ],
+  "page silent": [
+    ended("cancelled", { user_error: "the page was silent for too long", refunded: 6 }),
+    "Cancelled: the page was silent for too long. 6 credits returned.",
+    "Cancelado: a página não deu sinal por muito tempo. 6 créditos devolvidos.",
+  ],
   "cancelled for free": [ended("cancelled"), "Cancelled.", "Cancelado."],
 };
 
