@@ -337,3 +337,16 @@ def test_a_duty_belongs_to_one_until_its_time_is_over() -> None:
             elect sweeper n2 ttl=30s               -> leads owner=n2 until=10:01:20
             elect sweeper n1 ttl=30s               -> follows owner=n2
     """)
+
+
+def test_a_duty_that_a_wrong_clock_gave_holds_nobody_off() -> None:
+    play("""
+        clock 11:00
+        elect sweeper n1 ttl=1h                    -> leads owner=n1 until=11:10
+        clock 10:00
+        elect sweeper n2 ttl=30s                   -> leads owner=n2 until=10:00:30
+        elect cleaner n1 ttl=10m                   -> leads owner=n1 until=10:10
+        elect cleaner n2 ttl=30s                   -> follows owner=n1
+        -1us
+        elect cleaner n2 ttl=30s                   -> leads owner=n2
+    """)

@@ -457,17 +457,19 @@ def test_nothing_breaks_when_a_clock_goes_back_two_months() -> None:
     """)
 
 
-def test_a_key_or_a_leader_of_the_future_stands_when_the_clock_goes_back() -> None:
+def test_a_key_of_the_future_stands_when_the_clock_goes_back_and_a_leader_only_for_as_long_as_one_may_lead() -> None:
     play("""
         clock 10:00
         plan free
         open ana free credits=9
         submit ana j1 key=k1 ttl=1m
         elect sweeper n1 ttl=30s                   -> leads until=10:00:30
-        -1h
+        -9m
+        elect sweeper n2 ttl=30s                   -> follows owner=n1 until=10:00:30
+        -51m
         submit ana j2 key=k1                       -> queued job=j1 repeat=yes
         forget ana submit k1                       -> kept
-        elect sweeper n2 ttl=30s                   -> follows owner=n1 until=10:00:30
+        elect sweeper n2 ttl=30s                   -> leads owner=n2 until=09:00:30
     """)
 
 

@@ -217,7 +217,7 @@ async def test_a_row_that_another_commit_group_made_first_is_not_overwritten(mig
         async def elect_slowly() -> None:
             async with connected(migrated_url) as connection, connection.transaction():
                 await connection.execute(
-                    "INSERT INTO ficha.leaders VALUES ('sweeper', 'w1', now() + interval '1 hour')"
+                    "INSERT INTO ficha.leaders VALUES ('sweeper', 'w1', now() + interval '5 minutes')"
                 )
                 started.set()
                 await until_waiting(migrated_url)

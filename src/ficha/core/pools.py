@@ -20,6 +20,8 @@ COUNTED_READY_MOST: Final = 100_000
 """A count of ready jobs ends at `COUNTED_READY`, or where the caller says, at most at `COUNTED_READY_MOST`."""
 CONCURRENCY: Final = 10
 """How many jobs a worker holds at a time, unless it says otherwise or a tool takes more of them per call."""
+LONGEST_TERM_MS: Final = 600_000
+"""No duty is given for longer. A term that ends later than that was given by a wrong clock, and counts as over."""
 
 
 def declare_pool(ws: Workspace, command: DeclarePool) -> PoolChanged | Refusal:
@@ -59,11 +61,13 @@ def _refuse_slots(slots: int | None) -> Refusal | None:
 def elect(ws: Workspace, command: Elect) -> Elected:
     """Gives a shared duty to the caller if it is free, expired or already the caller's."""
     leader = ws.find(Leader, command.name)
-    if leader is not None and leader.owner != command.owner and leader.expires_at > ws.now:
+    longest_at = ws.now + LONGEST_TERM_MS * MILLISECOND
+    if leader is not None and leader.owner != command.owner and ws.now < leader.expires_at <= longest_at:
         return Elected(leader.owner, False, leader.expires_at, -(-(leader.expires_at - ws.now) // MILLISECOND))
-    expires_at = ws.now + command.ttl_ms * MILLISECOND
+    ttl_ms = min(command.ttl_ms, LONGEST_TERM_MS)
+    expires_at = ws.now + ttl_ms * MILLISECOND
     ws.put(Leader(command.name, command.owner, expires_at))
-    return Elected(command.owner, True, expires_at, command.ttl_ms)
+    return Elected(command.owner, True, expires_at, ttl_ms)
 
 
 def why_waiting(job: Job, pool: Pool | None, occupied: int) -> WaitReason | None:

@@ -23,6 +23,7 @@ from ..core.recover import waits
 from ..core.rules import RULES
 from ..core.snapshot import Changes, Snapshot
 from ..store.base import Committed, Decision, GetSnapshot, LockHeld, Query, Store, StoreError, Unavailable
+from .clock_watch import ClockWatch
 from .committer import CLOSED, YOUR_OWN, CommitLimits, Committer, StandingTicket
 from .event_tail import EventTail
 from .figures import FigureFolder
@@ -74,6 +75,7 @@ class Engine:
         self.positions = Positions(store)
         self.slices = Slices()
         self.figures = FigureFolder(self)
+        self.clock = ClockWatch(self)
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
         self.hooks = HookKeeper(self)
         self.trouble: Trouble | None = None

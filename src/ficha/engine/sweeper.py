@@ -28,7 +28,7 @@ from ..core.outcomes import Elected, Forgotten, Recovered, Refusal, SessionEnded
 from ..core.policy import SECOND
 from ..core.sessions import over
 from ..job_log import fields_of
-from ..store.base import Due, GetDue, GetPageSessions, ListSessionJobs, StoreError
+from ..store.base import ClockDoubted, Due, GetDue, GetPageSessions, ListSessionJobs, StoreError
 from .brakes import settle
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Sweeper:
             await self._take_turn()
             turn_at = time.monotonic() + self._pause_s() * random.uniform(0.8, 1.2)  # noqa: S311 (jitter, not a secret)
             while await self._falls_due(turn_at):
-                await self.try_sweep()
+                await self.try_sweep(within_s=0.0)
             if self._is_stopped:
                 return
 
@@ -218,7 +218,7 @@ class Sweeper:
         await self._fire()
         with _logged():
             if await self._leads():
-                await self.sweep()
+                await self.sweep(within_s=0.0)
                 await settle(self._engine)
                 await self._look_at_files()
                 await self._sweep_daily()
@@ -227,10 +227,10 @@ class Sweeper:
                 if not await self._fold() and tidies:
                     await self._tidy()
 
-    async def try_sweep(self) -> SweepReport | None:
-        """Sweeps, whoever leads; returns None if the sweep failed."""
+    async def try_sweep(self, within_s: float = float("inf")) -> SweepReport | None:
+        """Sweeps, whoever leads; returns None if the sweep failed. For `within_s` see `sweep`."""
         with _logged():
-            return await self.sweep()
+            return await self.sweep(within_s=within_s)
         return None
 
     async def _fire(self) -> None:
@@ -239,6 +239,8 @@ class Sweeper:
             return
         self._next_slot_at = time.monotonic() + FIRE_AGAIN_S
         with _logged():
+            if await self._engine.clock.is_doubted():
+                return
             wait_s = await self.fire_schedules()
             jitter_s = random.uniform(0, SLOT_JITTER_S)  # noqa: S311 (jitter, not a secret)
             self._next_slot_at = time.monotonic() + wait_s + jitter_s
@@ -285,7 +287,11 @@ class Sweeper:
 
     async def _leads(self) -> bool:
         asked_at = time.monotonic()
-        if asked_at >= self._next_election_at:
+        is_asking = asked_at >= self._next_election_at
+        # A process whose clock may be wrong leaves the duty to others.
+        if (is_asking or asked_at < self._leads_until) and await self._engine.clock.is_doubted():
+            return False
+        if is_asking:
             self._next_election_at = asked_at + self._renew_s
             term_ms = self._lead_ms if self._is_settled else min(self._lead_ms, max(1, int(self._pause_s() * 1_000)))
             outcome = await self._engine.call(Elect(DUTY, self._owner, term_ms))
@@ -299,8 +305,11 @@ class Sweeper:
                 self._next_election_at = asked_at + min(self._renew_s, outcome.left_ms / 1_000)
         return time.monotonic() < self._leads_until
 
-    async def sweep(self, actor: str | None = None) -> SweepReport:
-        """Recovers and cleans up until nothing more is due. With `actor`, recoveries are audited in that name."""
+    async def sweep(self, actor: str | None = None, *, within_s: float = float("inf")) -> SweepReport:
+        """Recovers and cleans up until nothing more is due. With `actor`, recoveries are audited in that name.
+
+        within_s: how long to wait, at most, for a clock that may be wrong; ClockDoubted is raised then.
+        """
         jobs: Counter[str] = Counter()
         reservations = keys = sessions = 0
         for _ in range(MAX_ROUNDS):
@@ -311,6 +320,9 @@ class Sweeper:
                 *(ForgetKey(*name) for name in due.keys),
                 *await self._session_ends(due),
             ]
+            if commands:
+                # Looked at after the scan, so that it sees each commit that the scan saw.
+                await self._engine.clock.trusted(within_s)
             changed = False
             # One call each, so that a command that breaks its transaction (a row changed by hand, say) fails alone.
             outcomes = await asyncio.gather(*map(self._engine.call, commands), return_exceptions=True)
@@ -378,6 +390,8 @@ def _logged() -> Iterator[None]:
     """Logs the block's exception and drops it: the next turn tries again."""
     try:
         yield
+    except ClockDoubted as error:
+        log.debug("a sweep was skipped: %s", error)
     except StoreError as error:
         log.warning("a sweep was skipped: %s", error)
     except Exception:

@@ -54,7 +54,9 @@ class AdminOperations(FileOperations):
 
     async def recover(self, job_id: str) -> Recovered:
         """Does what is due for one job by now, if anything is."""
-        return await self._ask(c.Recover(arg.job_id(job_id)), Recovered)
+        command = c.Recover(arg.job_id(job_id))
+        await self.engine.clock.trusted()
+        return await self._ask(command, Recovered)
 
     async def stuck(
         self, *, after: str | None = None, limit: int = 50, include: Iterable[JobText] = ()

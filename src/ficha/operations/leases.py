@@ -100,15 +100,16 @@ class LeaseOperations(Operations):
     async def claim_job(self, job_id: str, *, worker: str) -> Lease:
         """Claims one job by its id and starts it, for a caller that must run this very job, such as a Celery task."""
         view = await self.queries.job(arg.job_id(job_id))
-        if view is not None and view.finished_at is None:
+        if view is not None and view.finished_at is None and not await self.engine.clock.is_doubted():
             # Its worker may have died, or its time may have come: recover it now instead of waiting for a sweep.
             await self._ask(c.Recover(view.id), Recovered)
         command = c.ClaimJob(arg.name(worker, "a worker"), "" if view is None else view.pool, job_id, starts=True)
         return Lease.of((await self._ask(command, Claimed)).leases[0])
 
-    async def clear_up(self) -> None:
-        """Sweeps, as `sweep` does, for a worker that may be the only process. An error is logged, not raised."""
-        await self.engine.sweeper.try_sweep()
+    async def clear_up(self, within_s: float = float("inf")) -> None:
+        """Sweeps, as `sweep` does, for a worker that may be the only process. An error is logged, not raised. It waits
+        no longer than `within_s` for a clock that may be wrong."""
+        await self.engine.sweeper.try_sweep(within_s)
 
     def next_due_s(self, pools: str | Sequence[str]) -> float | None:
         """How many seconds until a retry or scheduled job of these pools falls due, as the last sweep saw it; None if

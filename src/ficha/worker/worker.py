@@ -137,7 +137,7 @@ class WorkerLoop:
             beside = [] if burst else [asyncio.create_task(found.run()) for found in self._beside]
             try:
                 if burst or max_seconds is not None:
-                    await self._operations.clear_up()
+                    await self._operations.clear_up(ends_at - time.monotonic())
                 if not burst:
                     self._set_up_tools()
                 ran = await self._claim_until(ends_at, due_within_s if burst else None)
@@ -214,7 +214,7 @@ class WorkerLoop:
                     if not is_swept:
                         # What has become due since is looked at once more before the end.
                         is_swept = True
-                        await self._operations.clear_up()
+                        await self._operations.clear_up(ends_at - time.monotonic())
                         continue
                     if self._operations.work_heard(self._pools) != heard:
                         continue  # A job became ready while the claim was under way.

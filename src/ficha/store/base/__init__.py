@@ -21,6 +21,7 @@ from .brakes import ListBrakes
 from .bulk_acts import ListBulkActs, ListDueBulkActs
 from .errors import (
     NOT_SHARED,
+    ClockDoubted,
     CommitUnknown,
     DiskFailed,
     DiskFull,
@@ -120,6 +121,7 @@ from .store import (
     Committed,
     Decide,
     Decision,
+    HasOwnClocks,
     HasSchema,
     Hints,
     Reader,
@@ -149,6 +151,7 @@ __all__ = [
     "BatchPart",
     "ClaimsWithSubmits",
     "Clock",
+    "ClockDoubted",
     "Commit",
     "CommitFigures",
     "CommitUnknown",
@@ -196,6 +199,7 @@ __all__ = [
     "GetTotal",
     "GetWaiting",
     "GetWebhookEndpoints",
+    "HasOwnClocks",
     "HasSchema",
     "Hints",
     "Horizon",

@@ -59,6 +59,12 @@ class ReadOnly(Unavailable):
     says = "the database is read-only"
 
 
+class ClockDoubted(Unavailable):
+    """This process goes by its own clock, which may be wrong (see `core/clock_check.py`). Nothing was written."""
+
+    says = "the clock may be wrong"
+
+
 class CommitUnknown(StoreError):
     """The connection was lost while committing. Ask `committed` before doing anything else.
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from ...core.clock_check import ClockLook
 from ...core.needs import Needs
 from ...core.outcomes import Outcome
 from ...core.snapshot import Changes, Snapshot
@@ -123,6 +124,15 @@ class ClaimsWithSubmits(Protocol):
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
         """Whether a group that submits jobs to these pools can also claim them without taking longer."""
+
+
+@runtime_checkable
+class HasOwnClocks(Protocol):
+    """A store whose processes go by a clock of their own each, and not by the database's."""
+
+    async def look_at_clock(self, after: int | None) -> ClockLook | None:
+        """What this process's clock and the commits after that number show; `after` is None at the first look. None if
+        the clock is one that was given to the store."""
 
 
 @runtime_checkable

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
 import apsw
 
+from ...core.clock_check import ClockLook
 from ...core.needs import Needs
 from ...core.policy import MILLISECOND
 from ...core.records import AnyKeyed, Leader
@@ -38,6 +40,8 @@ WATCH_S = 0.05
 """How often the WAL is checked for commits of other processes."""
 COMMIT = insert(COMMITS)
 MARKED = "SELECT 1 FROM commits WHERE committer = ? AND sequence = ? ORDER BY number DESC LIMIT 1"
+NEWEST = "SELECT number, committer, at FROM commits WHERE number > ? ORDER BY number DESC LIMIT 1000"
+OVER = "SELECT EXISTS (SELECT 1 FROM leases WHERE expires_at <= ?1 OR deadline_at <= ?1)"
 PRUNE = (
     "DELETE FROM commits WHERE at < ?1 AND number IN (SELECT number FROM commits ORDER BY number LIMIT ?2) "
     "AND number < (SELECT max(number) FROM commits)"
@@ -65,6 +69,7 @@ class SqliteStore:
         self.bookkeeping = migrations.BOOKKEEPING
         self._path = os.path.abspath(path)
         self._clock = clock or wall_clock
+        self._is_clock_given = clock is not None
         self._busy_timeout_s = busy_timeout_s
         self._patience = Patience(busy_timeout_s)
         self._writer: ConnectionThread | None = None
@@ -135,6 +140,11 @@ class SqliteStore:
 
     async def read(self, query: Query[T]) -> T:
         return await self._opened(self._reader).call(partial(self._read, query))
+
+    async def look_at_clock(self, after: int | None) -> ClockLook | None:
+        if self._is_clock_given:
+            return None
+        return await self._opened(self._reader).call(partial(self._look_at_clock, after))
 
     async def check_schema(self) -> None:
         await self._opened(self._reader).call(self._refuse_unfit)
@@ -285,6 +295,14 @@ class SqliteStore:
             return answer(db, query, self._clock())
         finally:
             _roll_back(db)
+
+    def _look_at_clock(self, after: int | None, db: apsw.Connection) -> ClockLook:
+        now, ticks_s = self._clock(), time.monotonic()
+        found = list(db.execute(NEWEST, (after or 0,)))
+        # The rows of a large commit after its first have no committer, and neither have those that settle a doubt.
+        theirs = [at for _, committer, at in found if committer is not None and committer not in self._begun]
+        is_over = after is None and bool(db.execute(OVER, (now,)).get)
+        return ClockLook(now, ticks_s, found[0][0] if found else after or 0, theirs, is_over)
 
     # On either
 
