@@ -94,6 +94,7 @@ NOUNS = {
         "batches",
         "brakes",
         "bulk_acts",
+        "configuration",
         "dead",
         "figures",
         "files",

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from . import tracing
 from . import validation as arg
-from .core.commands import DeclarePool
-from .core.outcomes import PoolChanged
+from .configuration import subjects
+from .core.commands import DeclarePool, NoteConfiguration
+from .core.outcomes import ConfigurationNoted, PoolChanged
 from .core.policy import Plan, Retention, Webhooks
 from .core.pools import CONCURRENCY
 from .core.records import Pool
@@ -340,6 +341,8 @@ class Ficha(DeclaredParts):
             await engine.hooks.begin()
             for pool in self._pools.values():
                 await self._ask(DeclarePool(pool.name, pool.slots), PoolChanged)
+            declared = subjects(self._tools.values(), self._pools.values(), self.policy, self.limits)
+            await self._ask(NoteConfiguration(declared), ConfigurationNoted)
         except BaseException:
             await self.close(grace_s=0.0)
             raise

@@ -648,6 +648,7 @@ _PRUNES = st.one_of(
     _make(c.EraseRows, account_id=_pick("ana", "bob", "eva"), entries=_pick((), (1,), (1, 2))),
 )
 _HOOKS = st.one_of(
+    _make(c.NoteConfiguration, subjects=_pick({}, {"tool image": {"price": "5"}}, {"tool image": {"price": "6"}})),
     _make(
         c.DeclareHook,
         name=_pick("told", "elsewhere"),

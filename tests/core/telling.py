@@ -72,6 +72,8 @@ def told(outcome: o.Outcome) -> Told:
             return "erased" if outcome.changed else "unchanged", {"rows": outcome.rows}
         case o.PoolChanged(pool):
             return "", {"slots": pool.limit, "declared": pool.slots, "paused": pool.paused}
+        case o.ConfigurationNoted(told):
+            return "told" if told else "unchanged", {"told": ", ".join(told)}
         case o.BrakeChanged(brake):
             facts = {} if brake is None else {"paused": brake.paused, "closed": brake.closed}
             return "" if outcome.changed else "unchanged", facts

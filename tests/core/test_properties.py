@@ -151,8 +151,11 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
     for world, before, command, outcome in one_by_one(workload):
         assert world.state.audit[: len(before.audit)] == before.audit
         new = world.state.audit[len(before.audit) :]
-        if isinstance(c.unwrapped(command), c.EndTurn | c.EndDelivery | c.FireSchedule):
+        if isinstance(c.unwrapped(command), c.EndTurn | c.EndDelivery | c.FireSchedule | c.NoteConfiguration):
             assert {line.actor for line in new} <= {SYSTEM}
+        elif isinstance(c.unwrapped(command), c.ForgetHook):
+            # By age it is Ficha's own act.
+            assert {line.act for line in new} <= {"forget_hook"}
         elif isinstance(c.unwrapped(command), c.AdvanceBulkAct):
             # In the name of whoever asked for the bulk act, whoever works on it.
             assert {(line.actor, line.at) for line in new} <= {("boss", world.now)}

@@ -244,6 +244,7 @@ async def acts_in_a_name(run: Run, population: Population) -> None:
 async def hooks(run: Run, population: Population) -> None:
     await run(c.DeclareHook("new", ("completed",), ("draw",), starts=True), c.DeclareHook("new", (), None, runs=True))
     await run(c.ForgetHook("new", by_age=True), c.ForgetHook("unknown"))
+    await run(*(c.NoteConfiguration({"tool é": {"price": price}}) for price in ("5", "6", "5")))
     ended = population.take("leased", 20)
     await run(*(c.Finish(job_id, c.Completed("{}"), 1) for job_id in ended))
     await run(*(c.HoldHook("tell", job_id, 60_000) for job_id in ended))

@@ -238,6 +238,12 @@ class HookDeclared(Struct, frozen=True, gc=False):
     hook: DeclaredHook
 
 
+class ConfigurationNoted(Struct, frozen=True, gc=False):
+    """The subjects whose change was told."""
+
+    told: tuple[str, ...]
+
+
 class HookForgotten(Struct, frozen=True, gc=False):
     """Whether the hook was declared before, and no longer is."""
 
@@ -477,6 +483,7 @@ Outcome = (
     | ApiKeyChanged
     | Used
     | HookDeclared
+    | ConfigurationNoted
     | HookForgotten
     | HookHeld
     | HookEnded

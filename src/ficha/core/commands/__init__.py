@@ -11,6 +11,7 @@ from .api_keys import CreateApiKey, RevokeApiKey, UseApiKey
 from .base import Command
 from .brakes import Braked, CloseSubmits, HoldBack, PauseTool, SettleTool
 from .bulk_acts import AdvanceBulkAct, BeginBulkAct, HoldBulkAct, StopBulkAct
+from .configuration import NoteConfiguration
 from .endings import (
     AcceptedByProvider,
     CancelledByHandler,
@@ -107,6 +108,7 @@ __all__ = [
     "NewJob",
     "Note",
     "NoteCallback",
+    "NoteConfiguration",
     "NoteStart",
     "NoteVerification",
     "OldJob",
@@ -194,6 +196,7 @@ UnwrappedCommand = (
     | RevokeApiKey
     | UseApiKey
     | DeclareHook
+    | NoteConfiguration
     | ForgetHook
     | HoldHook
     | EndHook

@@ -13,6 +13,7 @@ from .api_keys import ApiKey, ApiKeyScope, ApiKeyUse, AuditLine
 from .base import Record
 from .brakes import Brake
 from .bulk_acts import BulkAct, BulkFailure, BulkState, BulkVerb
+from .configuration import Configuration, Shape
 from .figures import FigureCursor, Figures, Histogram, JobCounts, Measures, QueueCount, Rollup
 from .files import File, FileRole, FileState, FileUsage
 from .hooks import DeclaredHook, HookName, PendingHook
@@ -45,6 +46,7 @@ __all__ = [
     "BulkState",
     "BulkVerb",
     "Checkpoint",
+    "Configuration",
     "Content",
     "ContentName",
     "DeclaredHook",
@@ -90,6 +92,7 @@ __all__ = [
     "RetentionCursor",
     "Rollup",
     "Schedule",
+    "Shape",
     "Status",
     "Step",
     "Tally",
@@ -115,4 +118,5 @@ AnyKeyed = (
     | RetentionCursor
     | KeptJob
     | DeclaredHook
+    | Configuration
 )

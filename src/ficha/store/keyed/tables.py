@@ -24,6 +24,7 @@ KEYED: Final[dict[str, Table]] = {
     "Rollup": table("rollups", r.Rollup, "key", values_as_json="figures"),
     "Schedule": table("schedules", r.Schedule, "name", uuids="last_job_id"),
     "DeclaredHook": table("declared_hooks", r.DeclaredHook, "name", values_as_json="ends tools"),
+    "Configuration": table("configurations", r.Configuration, "name", values_as_json="subjects"),
 }
 """The tables of keyed records, by their kind; the order in which PostgreSQL locks them."""
 OWNERS: Final[dict[str, str | None]] = {kind: getattr(r, kind).belongs_to for kind in KEYED}
