@@ -55,10 +55,11 @@ def test_every_operation_is_there() -> None:
     of_hooks |= {"make_deliveries", "due_deliveries", "hold_delivery", "end_delivery", "wait_for_deliveries"}
     of_hooks |= {"forget_old_deliveries"}
     of_hooks |= {"due_bulk_acts", "hold_bulk_act", "next_bulk_jobs", "advance_bulk_act", "wait_for_bulk_acts"}
+    of_hooks |= {"declared_hooks", "forget_hook"}
     of_storage = {"link_with", "receive", "stored_file", "save_result", "keep_result", "sweep_files"}
     of_storage |= {"files_of", "open_file", "url_of", "save_file", "prune_step"}
     of_polls = {"due_polls", "hold_poll", "end_poll", "wait_for_polls", "finish_awaiting", "payload_of", "kept_word"}
-    of_polls |= {"accepted_ref", "receive_callback"}
+    of_polls |= {"accepted_ref", "receive_callback", "note_start", "open_start"}
     assert inner - of_workers - of_hooks - of_storage - of_polls - not_over_http == set(OPERATIONS) - ONLY_HERE
 
 

@@ -125,6 +125,8 @@ class Tenant:
             "webhook_id": self.webhook,
             "delivery_id": self.delivery,
             "pool": "gpu",
+            # Not the one that other tests submit to: it is paused and closed.
+            "tool": "settle",
             "provider": "loopback",
             "bulk_id": self.job,
             "session": f"of-{self.job}",

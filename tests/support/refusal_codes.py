@@ -1,7 +1,8 @@
 """Which codes a function can refuse with, read off the source: the refusals in it and in all that it calls.
 
 Calls are followed by name. A method of the operations, the queries or a `Call` is followed through its object's usual
-name (`self`, `call`, `call.app`, …); what is asked for with `_ask_many` is told in the answer and refuses nothing.
+name (`self`, `call`, `call.app`, …); what is asked for with `_ask_many` or `call_many` is told in the answer
+and refuses nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ SOURCE = Path(__file__).parents[2] / "src" / "ficha"
 CODES = frozenset(get_args(Code) + get_args(HttpCode))
 METHODS_IN = ("operations", "engine.queries", "server.guard")
 """Where a method that is called on an object may stand."""
+
+TOLD = ("_ask_many", "call_many")
+"""What gives refusals as values."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -107,7 +111,7 @@ def _raised(node: ast.AST) -> Iterator[ast.AST]:
     while parts:
         part = parts.pop()
         yield part
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "_ask_many":
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in TOLD:
             continue
         parts += ast.iter_child_nodes(part)
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ..core.claimable import Claimable
 from ..core.commands import Command, OpenAccount
 from ..core.outcomes import AccountChanged, Outcome
-from ..core.policy import Policy
+from ..core.policy import OWN_PREFIX, Policy
 from ..core.records import Account, Entry, Job, Pool
 from ..core.rules import RULES
 from ..core.snapshot import JobChange, Snapshot
@@ -30,6 +30,13 @@ class _Jobs(dict[str, Job | None]):
     """Jobs that have not ended. One that has, which a list may still name, reads as None."""
 
     def __missing__(self, key: str) -> None:
+        return None
+
+
+class _Nothing(dict[Any, Any]):
+    """Records of rare kinds: a simulation has none, such as brakes."""
+
+    def __missing__(self, key: Any) -> None:
         return None
 
 
@@ -49,6 +56,7 @@ class VirtualRows(Workspace):
         self._jobs = _Jobs()  # type: ignore[assignment]
         self.claimable = Claimable(self._jobs, {name: [] for name in by_name}, {})
         self._payloads = _Dropped()  # type: ignore[assignment]
+        self._keyed = _Nothing()  # type: ignore[assignment]
         self._changed_accounts = _Dropped()
         self._changes.payloads = _Dropped()
         self.plans: dict[str, str] = {}
@@ -77,8 +85,12 @@ class VirtualRows(Workspace):
         self._accounts[account_id] = None
         self._reservations_of[account_id] = {}
         self.claimable.add_account(account_id)
-        outcome = self.decide(OpenAccount(account_id, plan, credits), now)
-        assert isinstance(outcome, AccountChanged), outcome
+        if account_id.startswith(OWN_PREFIX):
+            # Ficha opens its own accounts by itself.
+            self.put_account(Account(account_id, plan, now))
+        else:
+            outcome = self.decide(OpenAccount(account_id, plan, credits), now)
+            assert isinstance(outcome, AccountChanged), outcome
         self.plans[account_id] = plan
 
     def has_submitted_before(self, account_id: str) -> None:
