@@ -63,7 +63,8 @@ def test_a_job_that_ended_is_refunded_once(ficha: Run, url: str, shop: Shop) -> 
     job_id = ficha("submit", "draw", "--account", "ana", "--field", "prompt=cat").out.strip()
     assert "Cancel it" in ficha("refund", job_id, "--reason", "early", expect=1).err
     ficha("cancel", job_id)
-    assert ficha("refund", job_id, "--reason", "late").err == f"job {job_id}: nothing was left to give back\n"
+    late = ficha("refund", job_id, "--reason", "late").err
+    assert late == f"job {job_id}: nothing was given back; 5 credits of it had been refunded before\n"
     assert "--reason" in ficha("refund", job_id, expect=2).err
     assert ficha("refund", job_id, "--reason", "x", "--json").data["changed"] is False
 
