@@ -129,12 +129,14 @@ async def test_a_watched_submit_prints_one_document(ready: Shop, ficha: Run) -> 
         go()
         done = await asyncio.to_thread(ficha, *SUBMIT, "--json")
         assert (done.data["status"], done.data["result"]) == ("completed", {"picture": "cat x1"})
-        batch = await asyncio.to_thread(
+        split = await asyncio.to_thread(
             ficha, "submit", "images", "--field", "n=5", "--account", "ana", "--watch", "--json"
         )
-        assert (batch.data["by_status"], batch.data["progress"]) == ({"completed": 2}, 100)
-        again = await asyncio.to_thread(ficha, "watch", batch.data["id"])
-        assert again.err.startswith("100 % of 2 jobs ended: 2 completed\n")
+        assert (split.data["status"], split.data["progress"], len(split.data["parts"])) == ("completed", 100, 2)
+        assert split.data["result"] == [[0] * 3, [0] * 2]
+        for found in (split.data["id"], split.data["batch"]):
+            again = await asyncio.to_thread(ficha, "watch", found)
+            assert (again.data, again.err.startswith("completed in ")) == (split.data["result"], True)
 
 
 async def test_a_connection_that_breaks_does_not_end_the_watching(migrated_url: str, folder: Path) -> None:

@@ -28,8 +28,8 @@ GROWING: Final = frozenset(
 """Tables that have more rows the more jobs and accounts there are."""
 CUSTOM_PLANS: Final = 5
 """How often PostgreSQL plans anew, for the values at hand, before it considers a plan to keep."""
-UNPLANNED: Final = ("SAVEPOINT ", "RELEASE ", "ROLLBACK ")
-"""What a call inside the caller's transaction sends besides; it has no plan."""
+UNPLANNED: Final = ("SAVEPOINT ", "RELEASE ", "ROLLBACK ", "SHOW ")
+"""What a call inside the caller's transaction, or a migration, sends besides; it has no plan."""
 
 
 class Work(Struct, frozen=True):
