@@ -27,6 +27,9 @@ def test_a_nul_in_any_field_of_any_body_fails_no_call(server: Served, tenant: Te
                 answer = _post(admin, request["url"], body(NULS[number % len(NULS)]))
                 assert answer.status_code < 500, (operation, body("…"), answer.text)
                 tried += 1
+            if operation.path.endswith("/close"):
+                # Other tests submit to the same pool.
+                admin.post(f"{request['url'].removesuffix('close')}open").raise_for_status()
     assert tried > 100
 
 
