@@ -21,7 +21,7 @@ log = logging.getLogger("ficha.worker")
 
 LOOK_S: Final = 15.0
 """How often a busy worker looks whether suspects wait."""
-VAIN_S: Final = 60.0
+VAIN_S: Final = 15.0
 """How long a worker that has made room waits for suspects that it cannot claim, as their pool is full or paused. For
 ten times as long it then makes no room again."""
 

@@ -209,6 +209,13 @@ class PostgresStore(PostgresMigrator):
         return Committed(changes, outcomes, told)
 
     async def read(self, query: Query[T]) -> T:
+        try:
+            return await self._read(query)
+        except Transient:
+            # A deadlock with a migration, say, was broken at its cost. It has changed nothing, so it is run again.
+            return await self._read(query)
+
+    async def _read(self, query: Query[T]) -> T:
         async with self._readers.take() as connection:
             with speaking(connection):
                 return await reads.answer(connection, query, self._clock)
